@@ -13,7 +13,7 @@ from replay_server import Model, serving
 
 from retriever.encoders.answers import loading
 from retriever.encoders.answers.answerer import NOT_SAID, Answer, Answered, AnswererSpec, OnAnswers
-from retriever.encoders.answers.endpoint import estimated_tokens
+from retriever.encoders.answers.wire import estimated_tokens
 
 MODEL = "replay"
 NAME = f"chat:{MODEL}"
@@ -39,7 +39,7 @@ class KnownAnswers:
     @property
     def spec(self) -> AnswererSpec:
         """Description of the reader."""
-        return AnswererSpec(NAME, MODEL, host="", prompt="", loopback=True)
+        return AnswererSpec(NAME)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Estimate the tokens of each text."""

@@ -42,7 +42,8 @@ def against_sentence_transformer(encoder: PromptEncoder, texts: Sequence[str], r
     )
     module.tokenizer.padding_side = "left"
     peer = SentenceTransformer(modules=[module, Pooling(backbone.dim, "lasttoken"), Normalize()])
-    prompts = [encoder.template.render(text, INSTRUCTIONS[0]) for text in texts]
+    prefix, suffix = encoder.template.prefix(INSTRUCTIONS[0]), encoder.template.suffix(INSTRUCTIONS[0])
+    prompts = [f"{prefix}{text}{suffix}" for text in texts]
 
     def run_peer(size: int) -> Callable[[], object]:
         return lambda: peer.encode(prompts, batch_size=size, show_progress_bar=False)

@@ -185,8 +185,7 @@ def write_categories(by: str, instruction: str, answers: Sequence[str], permit: 
 
 def _written(reader: "ChatAnswerer", instruction: str, answers: Sequence[str], permit: Permit) -> Written:
     from retriever.encoders.answers.categories import SYSTEM, CategoriesCall
-    from retriever.encoders.answers.endpoint import estimated_tokens
-    from retriever.encoders.answers.wire import addresses_reader
+    from retriever.encoders.answers.wire import addresses_reader, estimated_tokens
 
     phrases = [phrase for phrase in counted(answers) if phrase.text.casefold() not in EMPTY]
     phrases = [phrase for phrase in phrases if not addresses_reader(phrase.text)]

@@ -193,9 +193,7 @@ def _drafts(saved: SavedClustering) -> list[_Draft]:
 
 def _cut(text: str, tokens: int) -> str:
     """Return as much of a text, on one line, as takes so many tokens in JSON by their estimate."""
-    from retriever.encoders.answers.endpoint import estimated_tokens
-    from retriever.encoders.answers.packing import beginning
-    from retriever.encoders.answers.wire import one_line
+    from retriever.encoders.answers.wire import beginning, estimated_tokens, one_line
 
     line = beginning(one_line(text), tokens)
     if estimated_tokens(json.dumps(line, ensure_ascii=False)) > tokens + 2:

@@ -36,10 +36,6 @@ class PromptTemplate:
         """Return the piece after the text."""
         return self.after.replace("{instruction}", instruction)
 
-    def render(self, text: str, instruction: str) -> str:
-        """Return the whole prompt."""
-        return self.prefix(instruction) + text + self.suffix(instruction)
-
 
 TEMPLATES = {
     template.name: template

@@ -174,7 +174,7 @@ class Encoder(ABC):
             raise UsageError(f"batch_size is {batch_size}.", hint="A batch holds at least 1 text.")
         # Like beside like, so that a batch has little padding.
         order = sorted(range(len(texts)), key=lambda row: (-len(texts[row]), texts[row])) if batch_size else []
-        with token_bar(show_progress, lambda: self._tokens(texts)) as on_tokens:
+        with token_bar(show_progress, lambda: sum(self._read_tokens(list(dict.fromkeys(texts))))) as on_tokens:
             if batch_size is None:
                 views = self.encode_views(texts, instructions, on_tokens=on_tokens)
                 return [self._all_read(view).embeddings for view in views]
@@ -244,11 +244,10 @@ class Encoder(ABC):
         """
         raise EncoderError(f"{self.spec.label} cannot be fine-tuned on a few examples.")
 
-    def _tokens(self, texts: Sequence[str]) -> int:
-        """Count the tokens that reading the texts takes, equal ones once."""
-        counts = self.count_tokens(list(dict.fromkeys(texts)))
-        limit = self.spec.max_text_tokens
-        return sum(counts) if limit is None else sum(min(count, limit) for count in counts)
+    def _read_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Count the tokens of every text that are read."""
+        counts, limit = self.count_tokens(texts), self.spec.max_text_tokens
+        return counts if limit is None else [min(count, limit) for count in counts]
 
 
 class WrappedEncoder(Encoder):

@@ -50,10 +50,14 @@ def normalise(vectors: ArrayLike) -> Embeddings:
 
 
 def top_k(scores: NDArray[np.float32], ids: Ids, k: int) -> Neighbours:
-    """Return the k best columns of (queries, n) scores: higher first, ties by ascending id, padded with -1."""
-    order = np.lexsort((np.broadcast_to(ids, scores.shape), -scores), axis=1)[:, :k]
-    best = Neighbours(ids=np.take(ids, order), scores=np.take_along_axis(scores, order, axis=1))
-    return pad(best, k)
+    """Return the k best columns of (queries, n) scores: higher first, ties by ascending id, padded with -1.
+
+    Ids are (n,), or (queries, n) with -1 for what is no result.
+    """
+    ids = np.broadcast_to(ids, scores.shape)
+    last = np.iinfo(np.int64).max  # padding sorts behind every real id
+    order = np.lexsort((np.where(ids < 0, last, ids), -scores), axis=1)[:, :k]
+    return pad(Neighbours(np.take_along_axis(ids, order, axis=1), np.take_along_axis(scores, order, axis=1)), k)
 
 
 def pad(result: Neighbours, k: int) -> Neighbours:
@@ -69,11 +73,8 @@ def pad(result: Neighbours, k: int) -> Neighbours:
 
 def merge(parts: Sequence[Neighbours], k: int) -> Neighbours:
     """Return the k best of several results over disjoint ids, for the same queries."""
-    ids = np.concatenate([part.ids for part in parts], axis=1)
     scores = np.concatenate([part.scores for part in parts], axis=1)
-    last = np.iinfo(np.int64).max  # padding sorts behind every real id
-    order = np.lexsort((np.where(ids < 0, last, ids), -scores), axis=1)[:, :k]
-    return pad(Neighbours(np.take_along_axis(ids, order, axis=1), np.take_along_axis(scores, order, axis=1)), k)
+    return top_k(scores, np.concatenate([part.ids for part in parts], axis=1), k)
 
 
 def reciprocal_rank_fusion(rankings: Sequence[Sequence[int]], *, constant: int = 60) -> Mapping[int, float]:

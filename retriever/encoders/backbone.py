@@ -106,11 +106,6 @@ class Backbone(ABC):
     def pretrained(self) -> "PreTrainedModel":
         """Return the model as transformers has it, with the weights of this one."""
 
-    @property
-    def end_ids(self) -> Tensor:
-        """Ids of the tokens that end an answer."""
-        return torch.tensor(sorted(self.tokenizer.special_ids), dtype=torch.long, device=self.device)
-
     def embed_ids(self, ids: Sequence[int]) -> Tensor:
         """Return the input embeddings (T, d) of one row of ids."""
         return self.embed(torch.tensor(ids, dtype=torch.long, device=self.device))

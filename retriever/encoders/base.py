@@ -6,13 +6,12 @@ A new encoder writes one method, `PromptEncoder.read`, which sees one batch unde
 import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Self, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from retriever.core.errors import UsageError
@@ -23,26 +22,9 @@ from retriever.core.similarity import normalise
 from retriever.core.types import JSON, Encoded
 from retriever.encoders.backbone import Backbone
 from retriever.encoders.methods import DEFAULT_TEMPLATE, EncoderOptions
-from retriever.encoders.reading import (
-    BatchOutput,
-    EncodedBatch,
-    PromptPieces,
-    TextBatch,
-    prompt_pieces,
-    read_prompts,
-)
+from retriever.encoders.reading import BatchOutput, EncodedBatch, PromptPieces, TextBatch, prompt_pieces, read_prompts
 from retriever.encoders.readout import Shares, WordReader
 from retriever.encoders.tokenize import distinct, plan_batches, token_budget
-
-
-@dataclass(frozen=True, slots=True)
-class _BatchResult:
-    """Vectors (B, dim) and words of the texts at ``rows``, under the instruction at that position."""
-
-    instruction: int
-    rows: list[int]
-    vectors: NDArray[np.float32]
-    words: list[list[str]]
 
 
 class PromptEncoder(Encoder):
@@ -84,7 +66,6 @@ class PromptEncoder(Encoder):
         self.name = ""
         self.learned: Mapping[str, Tensor] = learned or {}
         self._trained = learned is not None
-        self._words: WordReader | None = None
 
     @abstractmethod
     def read(self, prompted: EncodedBatch, *, answers: bool) -> BatchOutput:
@@ -183,32 +164,20 @@ class PromptEncoder(Encoder):
         groups = [everything] if self.shares_text and self.template.text_first else [[i] for i in everything]
         for group in filter(None, groups):
             shared = [resolved[i] for i in group]
-            for result in self._results(unique, ids, shared, words=words):
-                view = group[result.instruction]
-                vectors[view, result.rows] = result.vectors
-                for row, words_of_row in zip(result.rows, result.words, strict=True):
-                    said[view][row] = words_of_row
-                if on_tokens is not None and view == group[-1]:
-                    on_tokens(sum(len(ids[row]) for row in result.rows))
+            priors = [self._prior(instruction) if words and texts else None for instruction in shared]
+            for rows, read in self._batches(unique, ids, shared, answers=words > 0):
+                for view, prior, prompted in zip(group, priors, read, strict=True):
+                    output = self.read(prompted, answers=words > 0)
+                    vectors[view, rows] = output.vectors.float().cpu().numpy()
+                    if prior is not None and output.answers is not None:
+                        for row, of_row in zip(rows, self.words.read(output.answers, words, prior=prior), strict=True):
+                            said[view][row] = of_row
+                if on_tokens is not None:
+                    on_tokens(sum(len(ids[row]) for row in rows))
         return [
             Encoded(normalise(vectors[i])[positions].reshape(-1, self.dim), [said[i][p] for p in positions])
             for i in everything
         ]
-
-    def _results(
-        self, texts: Sequence[str], ids: list[list[int]], instructions: Sequence[str], *, words: int
-    ) -> Iterator["_BatchResult"]:
-        """Yield every batch under every instruction, batch by batch."""
-        priors = [self._prior(instruction) if words and texts else None for instruction in instructions]
-        for rows, read in self._batches(texts, ids, instructions, answers=words > 0):
-            for i, prompted in enumerate(read):
-                reading, prior = self.read(prompted, answers=words > 0), priors[i]
-                said = (
-                    None
-                    if reading.answers is None or prior is None
-                    else self.words.read(reading.answers, words, prior=prior)
-                )
-                yield _BatchResult(i, rows, reading.vectors.float().cpu().numpy(), said or [[] for _ in rows])
 
     def _prior(self, instruction: str) -> Tensor | None:
         """Compute the model's answer distribution (1, V) to an instruction without a text."""
@@ -237,13 +206,11 @@ class PromptEncoder(Encoder):
         """Yield the batch as read under each of the pieces' instructions in turn."""
         return read_prompts(self.backbone, batch, pieces, tail, reads_on=self.reads_on)
 
-    @property
+    @cached_property
     def words(self) -> WordReader:
         """The table that turns vocabulary probabilities into words."""
-        if self._words is None:
-            tokenizer = self.backbone.tokenizer
-            self._words = WordReader(tokenizer.vocabulary(), tokenizer.special_ids, self.backbone.device)
-        return self._words
+        tokenizer = self.backbone.tokenizer
+        return WordReader(tokenizer.vocabulary(), tokenizer.special_ids, self.backbone.device)
 
 
 def tensor_digest(tensor: Tensor) -> str:

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 SENTENCE_METHOD = "st"
 WHOLE_MODELS = {
-    SENTENCE_METHOD: "retriever.encoders.sentence_encoder:SentenceEncoder",
-    "chat": "retriever.encoders.answers.loading:ChatEncoder",
+    SENTENCE_METHOD: "retriever.encoders.sentence_encoder:load",
+    "chat": "retriever.encoders.answers.loading:load_chat_encoder",
 }
-"""Methods that take a model as it is, not a backbone: each class has a ``load`` as `SentenceEncoder.load` is."""
+"""Methods that take a model as it is, not a backbone: what loads each."""
 
 ANSWERED = ("inbedder", "re-enc")
 """The method and pooling that embed what the model writes, with another encoder."""
@@ -174,7 +174,7 @@ def load_encoder(
     method, _, model = spec.partition(":")
     folder = checkpoint_folder(spec)
     if folder is None and method in WHOLE_MODELS:
-        made: Encoder = resolve(WHOLE_MODELS[method]).load(spec, model, options, device=device, dtype=dtype)
+        made: Encoder = resolve(WHOLE_MODELS[method])(spec, model, options, device=device, dtype=dtype)
         return made
     if folder is None and (method, options.pooling) == ANSWERED:
         from retriever.encoders.answers.loading import load_local

@@ -233,10 +233,5 @@ def _with_layers(backbone: Backbone, folder: Path) -> Backbone:
 
 
 def _overridden(stored: EncoderOptions, chosen: EncoderOptions) -> EncoderOptions:
-    default = EncoderOptions()
-    changes = {
-        field.name: getattr(chosen, field.name)
-        for field in fields(EncoderOptions)
-        if getattr(chosen, field.name) != getattr(default, field.name)
-    }
-    return replace(stored, **changes)
+    default = asdict(EncoderOptions())
+    return replace(stored, **{name: value for name, value in asdict(chosen).items() if value != default[name]})

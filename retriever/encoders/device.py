@@ -17,16 +17,6 @@ _WITH_BFLOAT16 = "BF16", "FP16", "AMX", "AVX10", "DEFAULT", "ALL"  # parts of th
 logger = logging.getLogger(__name__)
 
 
-def check_device(name: str) -> None:
-    """Refuse a device that this machine has not, without torch where that is always there: ``auto`` and ``cpu``.
-
-    Raises:
-        UsageError: as `pick_device`.
-    """
-    if name not in ("auto", "cpu"):
-        pick_device(name)
-
-
 def pick_device(name: str = "auto") -> "torch.device":
     """Return the torch device: ``auto`` takes CUDA where there is one, else the CPU.
 

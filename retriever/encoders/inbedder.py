@@ -2,14 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import cast
 
 import torch
 from torch import Tensor
 
 from retriever.core.errors import UsageError
-from retriever.core.words import STOPWORDS
 from retriever.encoders.backbone import Backbone
 from retriever.encoders.base import PromptEncoder
 from retriever.encoders.methods import EncoderOptions
@@ -57,8 +55,12 @@ class MaskedInBedderEncoder(PromptEncoder):
 
     def behind(self) -> Tensor:
         """Return the embeddings of the mask tokens and of what ends a prompt."""
+        return self.backbone.embed_ids(self._after())
+
+    def _after(self) -> list[int]:
+        """Return the ids that stand behind every prompt."""
         tokenizer = self.backbone.tokenizer
-        return self.backbone.embed_ids([*[tokenizer.mask_id] * MASK_TOKENS, *tokenizer.end])
+        return [*[tokenizer.mask_id] * MASK_TOKENS, *tokenizer.end]
 
     @property
     def max_text_tokens(self) -> int:
@@ -69,14 +71,11 @@ class MaskedInBedderEncoder(PromptEncoder):
 
     def _room(self, pieces: PromptPieces) -> int:
         """Compute how many tokens of a text the model has positions for."""
-        around = len(pieces.before) + len(pieces.shared) + MASK_TOKENS + len(self.backbone.tokenizer.end)
-        return self.backbone.positions - around
+        return self.backbone.positions - len(pieces.before) - len(pieces.shared) - len(self._after())
 
     def read_batch(self, batch: TextBatch, pieces: PromptPieces, tail: Tensor | None) -> Iterator[EncodedBatch]:
         """Yield the batch, padded on the right as absolute positions ask for."""
-        tokenizer = self.backbone.tokenizer
-        after = [*[tokenizer.mask_id] * MASK_TOKENS, *tokenizer.end]
-        room = self._room(pieces)
+        after, room = self._after(), self._room(pieces)
         rows = [[*pieces.before, *ids[: max(0, room)], *pieces.shared] for ids in batch.ids]
         width = max(map(len, rows))
         ids = torch.zeros(len(rows), width + len(after), dtype=torch.long)
@@ -95,8 +94,6 @@ class MaskedInBedderEncoder(PromptEncoder):
 
 
 GENERATED_TOKENS = 3
-STOCK_PHRASE = "based on the"
-FILTERED = "+filter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +101,10 @@ class Generated:
     """Greedily generated answers.
 
     Attributes:
-        ids: (B, G) the tokens; those after the end of text are of no account.
         states: (B, G + 1, d) h_N, then the state of every generated token.
         real: (B, G + 1) true where a state belongs to the prompt or to a token before the end of text.
     """
 
-    ids: Tensor
     states: Tensor
     real: Tensor
 
@@ -118,14 +113,13 @@ class InBedderEncoder(PromptEncoder):
     """The encoding methods of InBedder's section 3 but ``re-enc``, named as in the paper.
 
     ``1st-gen`` pools h_N alone and needs one prefill; ``avg-gen`` the mean of h_N and the generated tokens' states;
-    ``last-gen`` the last of them; ``avg-ppt`` the prompt before h_N; ``avg-all`` everything. With ``+filter``, states
-    that predict a token of the instruction, a stopword or a stock phrase are dropped first. The model is a causal one;
+    ``last-gen`` the last of them; ``avg-ppt`` the prompt before h_N; ``avg-all`` everything. The model is a causal one;
     ``steps`` is the most tokens to generate, 3 by default (40 suits untuned chat models).
     """
 
     method = "inbedder"
     for_masked = MaskedInBedderEncoder
-    poolings = ("1st-gen", "avg-gen", "last-gen", "avg-ppt", "avg-all", "avg-gen+filter", "last-gen+filter")
+    poolings = ("1st-gen", "avg-gen", "last-gen", "avg-ppt", "avg-all")
 
     def __init__(
         self, backbone: Backbone, options: EncoderOptions, learned: Mapping[str, Tensor] | None = None
@@ -154,10 +148,10 @@ class InBedderEncoder(PromptEncoder):
         if self.pooling == "avg-all":
             states = torch.cat([prompted.states[:, :-1], generated.states], dim=1)
             return BatchOutput(masked_mean(states, torch.cat([prompted.mask[:, :-1], generated.real], dim=1)), said)
-        kept = self._filtered(generated, prompted.instruction) if self.pooling.endswith(FILTERED) else generated.real
-        if self.pooling.startswith("avg-gen"):
-            return BatchOutput(masked_mean(generated.states, kept), said)
-        return BatchOutput(_last_true(generated.states, kept), said)
+        if self.pooling == "avg-gen":
+            return BatchOutput(masked_mean(generated.states, generated.real), said)
+        last = generated.real.sum(dim=1) - 1  # an answer's states come before what stands behind its end
+        return BatchOutput(generated.states[torch.arange(len(last), device=last.device), last], said)
 
     def shares(self) -> Shares | None:
         """Return the pooling as weights of states; None where it reads what it generates."""
@@ -171,49 +165,18 @@ class InBedderEncoder(PromptEncoder):
         read = zip(generated.states.unbind(dim=1), shares.unbind(dim=1), strict=False)  # all but the last state
         return cast("Tensor", sum(self.next_token(state) * share.unsqueeze(1) for state, share in read))
 
-    @cached_property
-    def _stopword_ids(self) -> set[int]:
-        """The tokens that stopwords begin with."""
-        forms = [form for word in STOPWORDS for form in (word, " " + word, " " + word.capitalize())]
-        return {ids[0] for ids in self.backbone.tokenizer.texts(forms).ids}
-
-    def _filtered(self, generated: Generated, instruction: str) -> Tensor:
-        """Return (B, G + 1) which states stay: those whose predicted token says something; h_N if none does."""
-        piece = self.backbone.tokenizer.piece
-        banned = {
-            token
-            for text in (instruction, " " + instruction, STOCK_PHRASE, STOCK_PHRASE.capitalize())
-            for token in piece(text)
-        }
-        banned |= self._stopword_ids
-        blocked = torch.isin(generated.ids, torch.tensor(sorted(banned), device=generated.ids.device))  # (B, G)
-        # State i predicts token i; the state after the last token predicts nothing that was kept.
-        says = torch.cat([~blocked, torch.zeros_like(blocked[:, :1])], dim=1)
-        predicted = torch.cat([generated.real[:, 1:], torch.zeros_like(blocked[:, :1])], dim=1)
-        kept = generated.real & says & predicted
-        only_prompt = torch.zeros_like(kept)
-        only_prompt[:, 0] = True
-        return torch.where(kept.any(dim=1, keepdim=True), kept, only_prompt)
-
 
 def generate(backbone: Backbone, prompted: EncodedBatch, length: int) -> Generated:
     """Return up to ``length`` greedily chosen tokens of every row, and their states."""
-    states, ids = [prompted.last], []
+    states = [prompted.last]
+    ends = torch.tensor(sorted(backbone.tokenizer.special_ids), dtype=torch.long, device=backbone.device)
     going = torch.ones(len(prompted.texts), dtype=torch.bool, device=prompted.last.device)
     real = [going]
     for _ in range(length):
         token = backbone.logits(states[-1]).argmax(dim=-1)  # (B,)
-        going = going & ~torch.isin(token, backbone.end_ids)
-        ids.append(token)
+        going = going & ~torch.isin(token, ends)
         real.append(going)
         states.append(prompted.extend(backbone.embed(token)))
         if not going.any():
             break
-    return Generated(torch.stack(ids, dim=1), torch.stack(states, dim=1), torch.stack(real, dim=1))
-
-
-def _last_true(states: Tensor, mask: Tensor) -> Tensor:
-    """Return the last state (B, d) of each row of states (B, N, d) where mask (B, N) is true."""
-    positions = torch.arange(mask.shape[1], device=mask.device)
-    last = torch.where(mask, positions, -1).amax(dim=1)
-    return states[torch.arange(states.shape[0], device=states.device), last]
+    return Generated(torch.stack(states, dim=1), torch.stack(real, dim=1))

@@ -84,19 +84,15 @@ class PackedLinear(nn.Module):
         return product
 
 
-def pack_linear_layers(model: nn.Module) -> int:
-    """Replace the model's linear layers where that is of use; return how many were replaced."""
-    packed = 0
+def pack_linear_layers(model: nn.Module) -> None:
+    """Replace the model's linear layers where that is of use."""
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
-            if isinstance(child, nn.Linear) and type(child) in (nn.Linear, RowLinear) and _packable(child):
+            if isinstance(child, nn.Linear) and type(child) in (nn.Linear, RowLinear) and _packable(child.weight):
                 setattr(parent, name, PackedLinear(child))
-                packed += 1
-    return packed
 
 
-def _packable(linear: nn.Linear) -> bool:
-    weight = linear.weight
+def _packable(weight: Tensor) -> bool:
     return weight.device.type == "cpu" and weight.dtype == torch.bfloat16 and can_pack()
 
 

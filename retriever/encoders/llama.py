@@ -1,4 +1,4 @@
-"""Models of the Llama family for inference, without transformers: the decoder alone, and a backbone of it.
+"""Models of the Llama family for inference, without transformers.
 
 RMSNorm, rotary positions, grouped-query attention and SwiGLU as published (Touvron et al. 2023; Su et al. 2021;
 Ainslie et al. 2023; Shazeer 2020). `read_config` says which models are computed here.
@@ -107,15 +107,22 @@ def read_config(folder: Path) -> LlamaConfig | None:
     )
 
 
-class Llama(nn.Module):
-    """A decoder: embeddings in, last hidden states out. The head is `head`, which whoever wants logits multiplies by.
+class LlamaBackbone(Backbone, nn.Module):
+    """A decoder with its tokenizer. Its weights are not set: `load` fills them."""
 
-    Its weights are not set: `load` fills them.
-    """
+    masked = False
 
-    def __init__(self, config: LlamaConfig, device: torch.device, dtype: torch.dtype) -> None:
-        super().__init__()
-        self.config = config
+    def __init__(
+        self,
+        source: ModelSource,
+        tokenizer: PieceTokenizer,
+        config: LlamaConfig,
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> None:
+        nn.Module.__init__(self)
+        Backbone.__init__(self, source, tokenizer)
+        self.config, self.dim, self.positions = config, config.dim, config.positions
 
         def empty(*shape: int) -> nn.Parameter:
             return nn.Parameter(torch.empty(shape, device=device, dtype=dtype), requires_grad=False)
@@ -126,6 +133,75 @@ class Llama(nn.Module):
         self.layers = nn.ModuleList(LlamaLayer(config, empty) for _ in range(config.layers))
         half = torch.arange(0, config.width, 2, dtype=torch.float32, device=device)
         self._frequencies: Tensor = 1.0 / torch.pow(config.theta, half / config.width)  # (width / 2,)
+        self.device, self.dtype = self.table.device, dtype
+
+    @classmethod
+    @torch.no_grad()
+    def load(cls, source: ModelSource, config: LlamaConfig, device: torch.device, dtype: torch.dtype) -> Self:
+        """Load a model folder; errors as `read_tokenizer`'s, and these.
+
+        Raises:
+            LookupError: a weight is missing.
+            ValueError: one has another shape.
+        """
+        made = cls(source, read_tokenizer(source.folder), config, device, dtype)
+        missing = made.weights()
+        for file in _weight_files(source.folder):
+            with safe_open(file, framework="pt") as stored:
+                for name in missing.keys() & set(stored.keys()):
+                    weight, values = missing.pop(name), stored.get_tensor(name)
+                    if values.shape != weight.shape:
+                        raise ValueError(f"{name} is {tuple(values.shape)}, not {tuple(weight.shape)}")
+                    weight.copy_(values)
+        if missing:
+            raise LookupError(f"no weight {min(missing)}")
+        return made
+
+    def pack(self) -> None:
+        """Lay the weights out for fast inference; they can no longer be read back."""
+        pack_linear_layers(self)
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """Return the input embeddings (B, T, d) of token ids (B, T)."""
+        return nn.functional.embedding(ids, self.table)
+
+    def new_cache(self, positions: int) -> KeyValues:
+        """Return an empty key-value cache that can be cropped back, with room for that many positions at once."""
+        shape = self.config
+        return KeyValues(positions, layers=shape.layers, groups=shape.groups, width=shape.width)
+
+    def forward(
+        self, embeddings: Tensor, *, mask: Tensor | None, positions: Tensor | None, cache: KeyValues | None = None
+    ) -> Tensor:
+        """Return the last hidden states (B, S, d) of embeddings (B, S, d); arguments as `Backbone.forward`'s."""
+        read = 0 if cache is None else cache.length
+        new = embeddings.shape[1]
+        if cache is not None:
+            cache.reserve(embeddings, new)
+        if positions is None:
+            positions = torch.arange(read, read + new, device=embeddings.device).unsqueeze(0)
+        rotation = self._rotation(positions, embeddings.dtype)
+        attend = attention(mask, read, new, embeddings)
+        states = embeddings.float()  # (B, S, d) what layers add up; their products are of the weights' number format
+        for i, layer in enumerate(self.layers):
+            states = layer(states, rotation, attend, None if cache is None else (cache, i))
+        if cache is not None:
+            cache.length += new
+        return _normed(states, self.norm, self.config)
+
+    def _rotation(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Return cosines and signed sines (B or 1, S, 1, width) of positions (B or 1, S)."""
+        angles = (positions[..., None].float() * self._frequencies).unsqueeze(2)  # (B, S, 1, width / 2)
+        cosines, sines = angles.cos(), angles.sin()
+        return torch.cat([cosines, cosines], dim=-1).to(dtype), torch.cat([-sines, sines], dim=-1).to(dtype)
+
+    def logits(self, states: Tensor) -> Tensor:
+        """Return the vocabulary logits (..., V) in float32 of hidden states (..., d)."""
+        return row_linear(states.to(self.dtype), self.head).float()
+
+    def embedding_table(self) -> Tensor:
+        """Return the input embedding matrix E (V, d)."""
+        return self.table
 
     def weights(self) -> dict[str, Tensor]:
         """Return every weight by its published name; those that are read as one matrix are rows of it.
@@ -140,49 +216,20 @@ class Llama(nn.Module):
             weights |= {f"model.layers.{i}.{name}.weight": weight for name, weight in layer.weights()}
         return weights
 
-    @torch.no_grad()
-    def load(self, folder: Path) -> None:
-        """Fill the weights from a folder's safetensors.
+    def linear_weights(self) -> Mapping[str, Tensor]:
+        """Return the weights (out, in) of the projections by published name."""
+        return {name: weight for name, weight in self.weights().items() if name.endswith("_proj.weight")}
 
-        Raises:
-            LookupError: one is missing.
-            ValueError: one has another shape.
-        """
-        missing = self.weights()
-        for file in _weight_files(folder):
-            with safe_open(file, framework="pt") as stored:
-                for name in missing.keys() & set(stored.keys()):
-                    weight, values = missing.pop(name), stored.get_tensor(name)
-                    if values.shape != weight.shape:
-                        raise ValueError(f"{name} is {tuple(values.shape)}, not {tuple(weight.shape)}")
-                    weight.copy_(values)
-        if missing:
-            raise LookupError(f"no weight {min(missing)}")
+    def pretrained(self) -> "PreTrainedModel":
+        """Return the model as transformers has it, with the weights of this one."""
+        from retriever.encoders.transformers_backbone import TransformersBackbone
 
-    def forward(
-        self, states: Tensor, *, mask: Tensor | None, positions: Tensor | None, cache: KeyValues | None
-    ) -> Tensor:
-        """Return the last hidden states (B, S, d) of embeddings (B, S, d); arguments as `Backbone.forward`'s."""
-        read = 0 if cache is None else cache.length
-        new = states.shape[1]
-        if cache is not None:
-            cache.reserve(states, new)
-        if positions is None:
-            positions = torch.arange(read, read + new, device=states.device).unsqueeze(0)
-        rotation = self._rotation(positions, states.dtype)
-        attend = attention(mask, read, new, states)
-        states = states.float()  # (B, S, d) what the layers add up; their products are of the weights' number format
-        for i, layer in enumerate(self.layers):
-            states = layer(states, rotation, attend, None if cache is None else (cache, i))
-        if cache is not None:
-            cache.length += new
-        return _normed(states, self.norm, self.config)
-
-    def _rotation(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Return cosines and signed sines (B or 1, S, 1, width) of positions (B or 1, S)."""
-        angles = (positions[..., None].float() * self._frequencies).unsqueeze(2)  # (B, S, 1, width / 2)
-        cosines, sines = angles.cos(), angles.sin()
-        return torch.cat([cosines, cosines], dim=-1).to(dtype), torch.cat([-sines, sines], dim=-1).to(dtype)
+        theirs = TransformersBackbone.load(self.source, self.device, self.dtype)
+        own = self.weights()
+        with torch.no_grad():
+            for name, weight in theirs.weights().items():
+                weight.copy_(own[name])
+        return theirs.pretrained()
 
 
 class LlamaLayer(nn.Module):
@@ -252,69 +299,3 @@ def _weight_files(folder: Path) -> list[Path]:
         return [whole]
     listed: Mapping[str, str] = json.loads((folder / "model.safetensors.index.json").read_text())["weight_map"]
     return [folder / name for name in sorted(set(listed.values()))]
-
-
-class LlamaBackbone(Backbone):
-    """A causal model that `Llama` computes."""
-
-    masked = False
-
-    def __init__(self, source: ModelSource, model: Llama, tokenizer: PieceTokenizer) -> None:
-        super().__init__(source, tokenizer)
-        self.model = model
-        self.dim, self.positions = model.config.dim, model.config.positions
-        self.device, self.dtype = model.table.device, model.table.dtype
-
-    @classmethod
-    def load(cls, source: ModelSource, config: LlamaConfig, device: torch.device, dtype: torch.dtype) -> Self:
-        """Load a model folder; errors as `Llama.load`'s and `read_tokenizer`'s."""
-        model = Llama(config, device, dtype)
-        model.load(source.folder)
-        return cls(source, model, read_tokenizer(source.folder))
-
-    def pack(self) -> None:
-        """Lay the weights out for fast inference; they can no longer be read back."""
-        pack_linear_layers(self.model)
-
-    def embed(self, ids: Tensor) -> Tensor:
-        """Return the input embeddings (B, T, d) of token ids (B, T)."""
-        return nn.functional.embedding(ids, self.model.table)
-
-    def new_cache(self, positions: int) -> KeyValues:
-        """Return an empty key-value cache that can be cropped back, with room for that many positions at once."""
-        shape = self.model.config
-        return KeyValues(positions, layers=shape.layers, groups=shape.groups, width=shape.width)
-
-    def forward(
-        self, embeddings: Tensor, *, mask: Tensor | None, positions: Tensor | None, cache: KeyValues | None = None
-    ) -> Tensor:
-        """Return the last hidden states (B, T, d) of embeddings (B, T, d); arguments as `Backbone.forward`'s."""
-        states: Tensor = self.model(embeddings, mask=mask, positions=positions, cache=cache)
-        return states
-
-    def logits(self, states: Tensor) -> Tensor:
-        """Return the vocabulary logits (..., V) in float32 of hidden states (..., d)."""
-        return row_linear(states.to(self.dtype), self.model.head).float()
-
-    def embedding_table(self) -> Tensor:
-        """Return the input embedding matrix E (V, d)."""
-        return self.model.table
-
-    def weights(self) -> Mapping[str, Tensor]:
-        """Return every weight by its published name, to be read or changed in place."""
-        return self.model.weights()
-
-    def linear_weights(self) -> Mapping[str, Tensor]:
-        """Return the weights (out, in) of the projections by published name."""
-        return {name: weight for name, weight in self.model.weights().items() if name.endswith("_proj.weight")}
-
-    def pretrained(self) -> "PreTrainedModel":
-        """Return the model as transformers has it, with the weights of this one."""
-        from retriever.encoders.transformers_backbone import TransformersBackbone
-
-        theirs = TransformersBackbone.load(self.source, self.device, self.dtype)
-        own = self.weights()
-        with torch.no_grad():
-            for name, weight in theirs.weights().items():
-                weight.copy_(own[name])
-        return theirs.pretrained()

@@ -6,11 +6,10 @@ from copy import copy
 from dataclasses import replace
 from hashlib import shake_256
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from retriever.core.errors import UsageError
 from retriever.core.fingerprint import json_hash
 from retriever.core.protocols import CHARACTERS_PER_TOKEN, Encoder, EncoderSpec, OnStep, Tuning, refuse_one_string
 from retriever.core.similarity import normalise
@@ -62,22 +61,6 @@ class SentenceEncoder(Encoder):
             max_text_tokens=self.model.max_text_tokens,
         )
 
-    @classmethod
-    def load(cls, name: str, source: str, options: EncoderOptions, *, device: str, dtype: str) -> Self:
-        """Load a model that was asked for with options, of which it has none.
-
-        Raises:
-            UsageError: an option was given.
-            EncoderError: the model or its package is missing.
-        """
-        wanted = {"steps": options.steps, "look_ahead": options.look_ahead, "template": options.template}
-        wanted["pooling"] = None if options.pooling == cls.pooling else options.pooling
-        if given := [option for option, value in wanted.items() if value is not None]:
-            raise UsageError(
-                f"{name} has no {given[0].replace('_', '-')} to choose.", hint="Its own modules fix how it pools."
-            )
-        return cls(source, name=name, device=device, dtype=dtype)
-
     @property
     def spec(self) -> EncoderSpec:
         """Description of this encoder; the fingerprint covers the model's files."""
@@ -93,7 +76,7 @@ class SentenceEncoder(Encoder):
     ) -> list[Encoded]:
         """Embed every text under every instruction; nothing is shared between them, and there are no words."""
         unique, positions = distinct(texts)
-        lengths = [] if on_tokens is None else self._text_tokens(unique)
+        lengths = [] if on_tokens is None else self._read_tokens(unique)
         unknown, by_characters = self._unknown(unique)
         views = []
         for instruction in instructions:
@@ -148,11 +131,17 @@ class SentenceEncoder(Encoder):
         other._spec = replace(self._spec, name="", fingerprint=tuning.fingerprint(self._spec.fingerprint))
         return other
 
-    def _text_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Count the tokens of every text that are read."""
-        limit = self.spec.max_text_tokens
-        counts = self.count_tokens(texts)
-        return counts if limit is None else [min(count, limit) for count in counts]
+
+def load(name: str, source: str, options: EncoderOptions, *, device: str, dtype: str) -> SentenceEncoder:
+    """Load a model that was asked for with options, of which it has none.
+
+    Raises:
+        UsageError: an option was given.
+        EncoderError: the model or its package is missing.
+    """
+    pooling = () if options.pooling == SentenceEncoder.pooling else ("pooling",)
+    options.refuse(name, "steps", "look_ahead", "template", *pooling, hint="Its own modules fix how it pools.")
+    return SentenceEncoder(source, name=name, device=device, dtype=dtype)
 
 
 def _prompts(texts: Sequence[str], instruction: str) -> list[str]:

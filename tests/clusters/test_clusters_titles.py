@@ -16,8 +16,7 @@ from retriever.clusters.titles import LIMIT, NEAREST, NO_REPLY, OTHERS, OUTERMOS
 from retriever.core.errors import ConsentError, EncoderError, UsageError
 from retriever.core.types import Document
 from retriever.encoders.answers import chat, loading
-from retriever.encoders.answers.endpoint import estimated_tokens
-from retriever.encoders.answers.wire import Format
+from retriever.encoders.answers.wire import Format, estimated_tokens
 from retriever.index.sources.limits import ReadingLimits
 from retriever.workspace import Index
 

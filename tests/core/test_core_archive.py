@@ -4,7 +4,7 @@ import json
 import tarfile
 
 import pytest
-from fuzzing import MIB, VALUES, damaged, damages, limited
+from fuzzing import MIB, VALUES, limited
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -191,14 +191,6 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp
 
 
-def test_damaged_archives(archive, folder, record_property):
-    copies = 2 * settings.default.max_examples
-    record_property("files", copies)
-    assert taken(archive, folder("whole"))
-    kept = sum(taken(damaged(archive, seed), folder("damaged")) for seed in range(copies))
-    assert kept < settings.default.max_examples
-
-
 def behind(manifest, files=b""):
     """Put a manifest, with the right checksum, before some members."""
     file = io.BytesIO()
@@ -215,12 +207,6 @@ def behind(manifest, files=b""):
 @settings(deadline=None)
 def test_any_manifest(folder, files, format):
     taken(behind(json.dumps({"format": format, "files": files}).encode()), folder("manifest"))
-
-
-@given(damages(json.dumps({"format": 1, "files": [{"name": "a", "size": 0, "sha256": ""}]}).encode()))
-@settings(deadline=None)
-def test_a_damaged_manifest(folder, manifest):
-    taken(behind(manifest), folder("manifest"))
 
 
 def read_hostile_manifests():

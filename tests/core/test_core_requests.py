@@ -39,29 +39,26 @@ def test_a_blank_instruction_or_filter_is_none():
 # Prompts.
 
 
+def around(template, instruction):
+    return template.prefix(instruction), template.suffix(instruction)
+
+
 def test_input_first_to_the_character():
     template = get_template("input-first")
-    assert template.render("Loud kettle.", "What broke?") == (
-        "### Input:\nLoud kettle.\n\n### Instruction:\nWhat broke?\n\n### Response:"
-    )
+    expected = ("### Input:\n", "\n\n### Instruction:\nWhat broke?\n\n### Response:")
+    assert around(template, "What broke?") == expected
     assert template.text_first
 
 
 def test_instruct_query_to_the_character():
     template = get_template("instruct-query")
-    assert template.render("Loud kettle.", "What broke?") == "Instruct: What broke?\nQuery:Loud kettle."
+    assert around(template, "What broke?") == ("Instruct: What broke?\nQuery:", "")
     assert not template.text_first
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-@pytest.mark.parametrize("text", ["plain", "", "braces {instruction} {0} {x}", "% s\n\n### Response:"])
-def test_pieces_join_to_the_prompt_whatever_they_hold(name, text):
-    template = TEMPLATES[name]
-    for instruction in ("mood", "a {text} {instruction}"):
-        rendered = template.render(text, instruction)
-        assert rendered == template.prefix(instruction) + text + template.suffix(instruction)
-        assert instruction in rendered
-        assert text in rendered
+def test_an_instruction_stands_in_its_prompt_as_it_is(name):
+    assert "a {text} {instruction}" in "".join(around(TEMPLATES[name], "a {text} {instruction}"))
 
 
 @pytest.mark.parametrize(("before", "after"), [("", ""), ("{instruction}", "{instruction}"), ("{instruct}", "x")])

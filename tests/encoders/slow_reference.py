@@ -1,7 +1,5 @@
 """The methods written out slowly: one text at a time, no padding, no cache, everything read again at every step."""
 
-import hashlib
-
 import numpy as np
 import torch
 from tokenizers import Tokenizer
@@ -90,7 +88,7 @@ class Slow:
             answer.append(token)
         return answer
 
-    def inbedder(self, text, instruction, pooling, *, steps=3, banned=frozenset(), template="input-first"):
+    def inbedder(self, text, instruction, pooling, *, steps=3, template="input-first"):
         ids = self.prompt(text, instruction, template)
         n = len(ids)
         if pooling == "1st-gen":
@@ -102,10 +100,7 @@ class Slow:
         if pooling == "avg-all":
             return unit(states[len(self.start) :].mean(0))
         pooled = states[n - 1 :]  # h_N .. h_(N + Ng)
-        if pooling.endswith("+filter"):
-            kept = [i for i, token in enumerate(answer) if token not in banned]
-            pooled = pooled[kept or [0]]
-        return unit(pooled.mean(0) if pooling.startswith("avg-gen") else pooled[-1])
+        return unit(pooled.mean(0) if pooling == "avg-gen" else pooled[-1])
 
     def instemb(self, text, instruction, pooling, look_ahead, template="input-first"):
         ids = self.prompt(text, instruction, template)
@@ -141,38 +136,6 @@ class Slow:
         masks = slice(len(prompt), len(prompt) + 3)
         pooled = states[masks] if pooling == "masks" else states[len(self.start) : len(prompt)]
         return unit(pooled.mean(0)), logits[masks].softmax(-1).mean(0)
-
-    def sampled(self, text, instruction, *, samples, steps, temperature=0.6, top_p=0.9):
-        prompt = self.prompt(text, instruction)
-        answers = []
-        for sample in range(samples):
-            seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
-            numbers = np.random.default_rng([seed, sample]).random(steps)
-            answer = []
-            for number in numbers:
-                token = nucleus(self.read_ids([*prompt, *answer])[1][-1].tolist(), number, temperature, top_p)
-                if token in self.ends:
-                    break
-                answer.append(token)
-            answers.append(self.tokenizer.decode(answer, skip_special_tokens=False).strip())
-        return answers
-
-
-def nucleus(logits, number, temperature, top_p):
-    scaled = np.exp(np.array(logits, dtype=np.float64) / temperature)
-    mass = scaled / scaled.sum()
-    kept, total = [], 0.0
-    for token in sorted(range(len(mass)), key=lambda token: -mass[token]):
-        kept.append(token)
-        total += mass[token]
-        if total >= top_p:
-            break
-    passed = 0.0
-    for token in kept:
-        passed += mass[token] / total
-        if number < passed:
-            return token
-    return kept[-1]
 
 
 class Recorder:

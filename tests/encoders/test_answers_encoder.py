@@ -32,7 +32,7 @@ class LengthEncoder(Encoder):
 class LastWords:
     """Answers with the last word of a text and the first of the question, and leaves texts with an x unread."""
 
-    spec = AnswererSpec("chat:last", "last", "host", "1", False)
+    spec = AnswererSpec("chat:last", "host", False)
     fingerprint = "answerer"
 
     def __init__(self):
@@ -47,7 +47,7 @@ class LastWords:
 
     @staticmethod
     def one(text, question):
-        return f"{(text.split() or [NOT_SAID])[-1]} {question.split()[0]}"
+        return f"{text.split()[-1]} {question.split()[0]}"
 
     def count_tokens(self, texts):
         return [len(text) for text in texts]
@@ -69,13 +69,13 @@ def test_a_text_has_the_vector_of_its_answer_and_the_answer_as_its_word():
     answerer, base = LastWords(), LengthEncoder()
     encoder = AnswerEncoder(answerer, base)
     what, plain, who = encoder.encode_views(TEXTS[:4], [" what is it?", " ", "who is it?"], words=5)
-    said = ["broke what", "kettle what", "not said what", "broke what"]
+    said = ["broke what", "kettle what", NOT_SAID, "broke what"]
     assert what.words == [[answer] for answer in said]
     assert (what.embeddings == base.encode(said)).all()
     assert (plain.embeddings == base.encode(TEXTS[:4])).all()
     assert plain.words == [[], [], [], []]
     assert (who.embeddings == base.encode([answer.replace("what", "who") for answer in said])).all()
-    assert answerer.requests == [(["the toy broke", "a kettle", ""], ["what is it?", "who is it?"])]
+    assert answerer.requests == [(["the toy broke", "a kettle"], ["what is it?", "who is it?"])]
     assert encoder.encode_views(TEXTS[:2], ["what is it?"])[0].words == [[], []]
     assert (encoder.encode_queries(["broken"], instruction="what?") == base.encode(["broken"])).all()
 
@@ -96,7 +96,7 @@ def test_texts_without_an_answer_are_an_error_that_says_how_many_and_why_and_the
     with pytest.raises(EncoderError) as unread:
         encoder.encode(TEXTS, instruction="what?")
     assert unread.value.message == "chat:last left 1 of 5 texts unread. The answer is blank. (1)"
-    assert set(memory.answers) == {(text, "what?") for text in TEXTS[:3]}
+    assert set(memory.answers) == {(text, "what?") for text in TEXTS[:2]}
 
 
 def test_the_reasons_of_all_that_was_asked_are_counted_together(monkeypatch):
@@ -120,7 +120,7 @@ def test_nothing_is_asked_twice_and_texts_that_lack_the_same_answers_are_asked_a
     encoder.encode(TEXTS[:1], instruction="what?")
     told = []
     first = encoder.encode_views(TEXTS[:4], ["what?", "who?"], on_tokens=told.append)
-    assert answerer.requests[1:] == [(["the toy broke"], ["who?"]), (["a kettle", ""], ["what?", "who?"])]
+    assert answerer.requests[1:] == [(["the toy broke"], ["who?"]), (["a kettle"], ["what?", "who?"])]
     assert sum(told) == len("the toy broke" + "a kettle")
     again = encoder.encode_views(TEXTS[:4], ["who?", "what?"])
     assert len(answerer.requests) == 3

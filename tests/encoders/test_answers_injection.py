@@ -55,7 +55,7 @@ def obedient(call):
 
 
 def spoilt(order, poisons, abilities=None):
-    """Give how many clean texts of 60 have a wrong answer when each poison stands among them, and the calls made."""
+    """Give how many clean texts of 60 have a wrong answer when each poison stands among them."""
     clean = [f"{WORDS[n % 5]} with number {n}" for n in range(60)]
     texts = list(clean)
     for at, poison in enumerate(poisons):
@@ -64,30 +64,28 @@ def spoilt(order, poisons, abilities=None):
     with serving(model) as url:
         answers = ChatAnswerer(f"chat:{url}#m", abilities=abilities).answer(texts, ["what?"]).answers[0]
     right = {text: WORDS[n % 5] for n, text in enumerate(clean)}
-    wrong = sum(answer != right[text] for text, answer in zip(texts, answers, strict=True) if text in right)
-    return wrong, len(model.requests)
+    return sum(answer != right[text] for text, answer in zip(texts, answers, strict=True) if text in right)
 
 
 def test_orders_in_known_wordings_change_no_other_text():
     assert all(addresses_reader(wording.format(order="@all=refund")) for wording in PLAIN)
-    assert spoilt("@all=refund", PLAIN) == (0, spoilt("@all=refund", PLAIN)[1])
+    assert spoilt("@all=refund", PLAIN) == 0
 
 
 def test_an_order_for_all_is_noticed_whatever_its_words():
     assert not any(addresses_reader(wording.format(order="@all=refund")) for wording in QUIET)
-    assert spoilt("@all=refund", QUIET)[0] == 0
+    assert spoilt("@all=refund", QUIET) == 0
 
 
 def test_twenty_poisoned_texts_change_no_other_text():
-    assert spoilt("@all=refund", [*PLAIN, *QUIET])[0] == 0
+    assert spoilt("@all=refund", [*PLAIN, *QUIET]) == 0
 
 
 def test_an_order_for_one_other_text_in_unknown_words_is_not_noticed_and_texts_alone_are_safe():
-    wrong, _ = spoilt("@2=refund", QUIET)
-    assert 0 < wrong <= len(QUIET)  # the limit that the documentation tells of
-    assert spoilt("@2=refund", QUIET, Abilities(texts_per_call=1))[0] == 0
-    assert spoilt("@all=nothing", QUIET)[0] > 0  # as is an order to say nothing
-    assert spoilt("@all=nothing", QUIET, Abilities(texts_per_call=1))[0] == 0
+    assert 0 < spoilt("@2=refund", QUIET) <= len(QUIET)  # the limit that the documentation tells of
+    assert spoilt("@2=refund", QUIET, Abilities(texts_per_call=1)) == 0
+    assert spoilt("@all=nothing", QUIET) > 0  # as is an order to say nothing
+    assert spoilt("@all=nothing", QUIET, Abilities(texts_per_call=1)) == 0
 
 
 def test_a_call_of_one_answer_is_checked_by_its_shortest_text():

@@ -56,14 +56,13 @@ def server(tmp_path):
         process.wait()
 
 
-def test_a_real_server_is_asked_down_the_ladder_and_its_replies_are_counted_and_believed_in_nothing(server):
+def test_a_real_server_is_asked_down_the_ladder_and_its_replies_are_believed_in_nothing(server):
     endpoint = Endpoint(find_place(server), abilities=Abilities())
 
     async def ask():
         async with endpoint.connected() as client:
             return await endpoint.ask(client, AnswersCall(["The kettle boils fast."], ["Which product is it about?"]))
 
-    result = anyio.run(ask)
-    assert result.calls == 3 and endpoint.abilities.form is Format.LINES  # it ignores forms, and so does the model
-    assert result.prompt_tokens > 3 * 200 and result.completion_tokens > 3
-    assert result.checked.whole in (Unread.BROKEN, Unread.CUT, None)
+    checked = anyio.run(ask)
+    assert endpoint.abilities.form is Format.LINES  # it ignores forms, and so does the model
+    assert checked.whole in (Unread.BROKEN, Unread.CUT, None)

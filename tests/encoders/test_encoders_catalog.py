@@ -7,12 +7,9 @@ from tiny_checkpoints import save_trained
 
 from retriever import load_encoder
 from retriever.core.errors import EncoderError, UsageError
-from retriever.core.protocols import Encoder
 from retriever.encoders import catalog, device
-from retriever.encoders.behind_prompt import GircseEncoder
 from retriever.encoders.catalog import CATALOG, resolve_name
 from retriever.encoders.device import pick_device, pick_dtype
-from retriever.encoders.inbedder import InBedderEncoder, MaskedInBedderEncoder
 from retriever.encoders.methods import METHODS
 from retriever.encoders.sources import WHEELS
 from retriever.index.encoding import describe, load_described, view_key
@@ -85,33 +82,12 @@ def test_a_folder_that_is_no_checkpoint_says_how_to_load_a_bare_model(tiny):
     assert f"METHOD:{tiny('llama')}" in caught.value.hint
 
 
-@pytest.mark.parametrize(
-    ("spec", "kind"),
-    [("gircse:llama", GircseEncoder), ("inbedder:mistral", InBedderEncoder), ("inbedder:bert", MaskedInBedderEncoder)],
-)
-def test_method_and_backbone_load_by_name(tiny, spec, kind):
-    method, name = spec.split(":")
-    spec = f"{method}:{tiny(name)}"
-    encoder = load_encoder(spec, device="cpu", dtype="float32", steps=2 if method == "gircse" else None)
-    assert type(encoder) is kind
-    assert isinstance(encoder, Encoder)
-    assert (encoder.spec.name, encoder.dim, encoder.spec.dtype) == (spec, 32, "float32")
-    if method == "gircse":
-        assert encoder.steps == 2
-
-
-def test_an_unknown_template_is_refused(tiny):
-    with pytest.raises(UsageError, match="Unknown template 'chat'") as caught:
-        load_encoder(f"plain:{tiny('llama')}", device="cpu", template="chat")
-    assert caught.value.hint == "Known: input-first, instruct-query."
-
-
 @pytest.mark.parametrize("name", ["float32", "bfloat16", "float16"])
 def test_number_formats_by_name(tiny, name):
     assert pick_dtype(name, torch.device("cpu")) is getattr(torch, name)
     encoder = load_encoder(f"plain:{tiny('llama')}", device="cpu", dtype=name)
     assert encoder.spec.dtype == name
-    assert {weight.dtype for weight in encoder.backbone.model.parameters()} == {getattr(torch, name)}
+    assert {weight.dtype for weight in encoder.backbone.parameters()} == {getattr(torch, name)}
 
 
 @pytest.mark.parametrize(("flags", "dtype"), [({"amx_bf16": True}, "bfloat16"), ({"avx2": True}, "float32")])
@@ -150,7 +126,7 @@ def test_an_index_made_in_bfloat16_is_read_in_float32_where_the_processor_does_n
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True})
     opened = load_described(describe(made), device="cpu")
     assert view_key(opened, "what broke") == view_key(made, "what broke")
-    assert {weight.dtype for weight in opened._encoder.backbone.model.parameters()} == {torch.float32}
+    assert {weight.dtype for weight in opened._encoder.backbone.parameters()} == {torch.float32}
     texts = ["the toy broke", "love the lamp"]
     assert (opened.encode(texts) * made.encode(texts)).sum(axis=1).min() > 0.999
 

@@ -183,16 +183,6 @@ def test_what_is_asked_for_overrides_what_is_stored(make, tmp_path, slow):
     assert loaded.encode(["the toy"])[0] == pytest.approx(expected[-1], abs=1e-5)
 
 
-def test_pooling_and_look_ahead_can_be_chosen_at_loading(adapted, tmp_path, backbone):
-    loaded = load(adapted[0], pooling="special-mean", look_ahead=2)
-    assert (loaded.pooling, loaded.look_ahead) == ("special-mean", 2)
-    encoder = InstEmbEncoder(backbone("llama"), EncoderOptions(look_ahead=12), {LEARNED: learned(16)})
-    save_checkpoint(encoder, tmp_path / "long", card="")
-    loaded = load(tmp_path / "long")
-    assert loaded.look_ahead == 12
-    assert np.array_equal(loaded.encode(TEXTS), encoder.encode(TEXTS))
-
-
 def test_fingerprint_changes_with_what_makes_vectors_incomparable(adapted, tiny, backbone, make, tmp_path):
     def instemb(look_ahead=None, **options):
         tensors = None if look_ahead is None else {LEARNED: look_ahead}

@@ -13,9 +13,8 @@ from tiny_models import edit_json
 from retriever import load_encoder
 from retriever.core.errors import EncoderError
 from retriever.encoders.backbone import load_backbone
-from retriever.encoders.export import stock_modules
-from retriever.encoders.export.gircse_folder import export_gircse
-from retriever.encoders.export.stock_modules import export_sentence_transformer, extended_table, pooling_shares
+from retriever.encoders.export import gircse_folder, stock_modules
+from retriever.encoders.export.stock_modules import extended_table, pooling_shares
 from retriever.encoders.methods import EncoderOptions, build
 from retriever.encoders.reading import prompt_pieces
 from retriever.encoders.readout import Shares
@@ -49,7 +48,7 @@ def exported(tiny, tmp_path_factory):
     root = tmp_path_factory.mktemp("exported")
     save_trained(root / "checkpoint", tiny("llama"), default_instruction="what is it about")
     encoder = load_encoder(str(root / "checkpoint"), device="cpu", dtype="float32")
-    export_sentence_transformer(encoder, root / "out")
+    stock_modules.write(encoder, root / "out", "out")
     return encoder, root / "out"
 
 
@@ -138,9 +137,9 @@ OTHERS = [
 @pytest.mark.parametrize(("method", "name", "options"), OTHERS, ids=lambda value: str(value).replace(" ", ""))
 def test_other_encoders_are_exported_the_same_way(make, tmp_path, method, name, options):
     encoder = make(method, name, **options)
-    most = export_sentence_transformer(encoder, tmp_path / "out")
+    written = stock_modules.write(encoder, tmp_path / "out", "out")
     model = stock(tmp_path / "out")
-    assert model.max_seq_length == most
+    assert f"together have {model.max_seq_length} tokens" in written.card
     texts = TEXTS[:5] if encoder.backbone.masked else TEXTS
     assert all(same(encoder, model, instruction, texts) for instruction in INSTRUCTIONS[:3])
 
@@ -150,7 +149,7 @@ def test_a_tokenizer_that_pads_and_cuts_on_the_left_is_turned_round(tiny, tmp_pa
     base = shutil.copytree(tiny("gpt2"), tmp_path / "base")  # its positions are absolute
     edit_json(base / "tokenizer_config.json", padding_side=side, truncation_side=side)
     encoder = build("instemb", load_backbone(str(base), device="cpu", dtype="float32"), EncoderOptions())
-    export_sentence_transformer(encoder, tmp_path / "out")
+    stock_modules.write(encoder, tmp_path / "out", "out")
     assert same(encoder, stock(tmp_path / "out"), "", [*TEXTS, LONG])
 
 
@@ -170,7 +169,7 @@ def test_a_pooling_fed_with_unit_vectors_gives_its_weights(make):
 )
 def test_what_stock_modules_cannot_do_is_refused(make, tmp_path, method, name, options, message, hint):
     with pytest.raises(EncoderError, match=message) as caught:
-        export_sentence_transformer(make(method, name, **options), tmp_path / "out")
+        stock_modules.write(make(method, name, **options), tmp_path / "out", "out")
     assert hint in caught.value.hint
     assert not (tmp_path / "out").exists()
 
@@ -186,7 +185,7 @@ def test_what_stock_modules_cannot_do_is_refused(make, tmp_path, method, name, o
 def test_a_folder_that_would_give_other_vectors_is_refused(make, tmp_path, monkeypatch, module, name, broken):
     monkeypatch.setattr(module, name, broken)
     with pytest.raises(EncoderError, match="cannot be exported: its vector of"):
-        export_sentence_transformer(make("instemb", "llama", look_ahead=2), tmp_path / "out")
+        stock_modules.write(make("instemb", "llama", look_ahead=2), tmp_path / "out", "out")
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +193,7 @@ def gircse(tiny, tmp_path_factory):
     root = tmp_path_factory.mktemp("gircse")
     save_trained(root / "checkpoint", tiny("llama"), method="gircse", steps=3, default_instruction="what is it about")
     encoder = load_encoder(str(root / "checkpoint"), device="cpu", dtype="float32")
-    export_gircse(encoder, root / "out")
+    gircse_folder.write(encoder, root / "out", "out")
     return encoder, root / "out"
 
 
@@ -221,7 +220,7 @@ def test_the_gircse_loader_gives_the_vectors_of_the_encoder(gircse, instruction,
 @pytest.mark.parametrize("name", ["mistral", "gpt2"])
 def test_the_gircse_loader_knows_start_tokens_and_absolute_positions(make, tmp_path, name):
     encoder = make("gircse", name, steps=2, template="instruct-query")
-    export_gircse(encoder, tmp_path / "out")
+    gircse_folder.write(encoder, tmp_path / "out", "out")
     theirs = loader(tmp_path / "out")(tmp_path / "out").encode(TEXTS, "mood").numpy()
     np.testing.assert_allclose(theirs, encoder.encode(TEXTS, instruction="mood"), atol=1e-5)
 
@@ -238,7 +237,7 @@ def test_a_gircse_folder_that_would_give_other_vectors_is_refused(gircse, tmp_pa
     encoder, _ = gircse
     monkeypatch.setattr("retriever.encoders.export.gircse_loader.Gircse._ids", lambda self, piece: [1, 2])
     with pytest.raises(EncoderError, match="cannot be exported"):
-        export_gircse(encoder, tmp_path / "out")
+        gircse_folder.write(encoder, tmp_path / "out", "out")
 
 
 @pytest.mark.model
@@ -248,7 +247,7 @@ def test_a_gircse_folder_that_would_give_other_vectors_is_refused(gircse, tmp_pa
 def test_the_real_backbone_is_exported(tmp_path):
     encoder = load_encoder("instemb", device="cpu", dtype="float32")
     texts = ["Boils water fast.", "My son loves it \U0001f600", "", "It broke. " * 40]
-    export_sentence_transformer(encoder, tmp_path / "out")
+    stock_modules.write(encoder, tmp_path / "out", "out")
     loaded = stock(tmp_path / "out")
     for instruction in ("", "What kind of product is this about?"):
         theirs = np.asarray(loaded.encode(texts, prompt=instruction or None))

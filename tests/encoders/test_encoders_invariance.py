@@ -170,14 +170,3 @@ def test_large_blocks_are_read_in_columns(backbone, monkeypatch):
     monkeypatch.setattr(model, "forward", lambda block, **rest: widths.append(block.shape[1]) or real(block, **rest))
     read(model, 6, monkeypatch)
     assert widths == [2, 2, 2, 2, 1, 1]
-
-
-@torch.inference_mode()
-def test_what_outgrows_the_room_is_moved(model):
-    more = model.embed(torch.arange(20, 20 + 70).expand(3, -1))  # beyond the headroom
-    at_once, step_by_step = (PromptRun(model, ROWS, cached=True) for _ in range(2))
-    at_once.start()
-    step_by_step.start()
-    expected = at_once.extend(more)
-    found = torch.cat([step_by_step.extend(one) for one in more.split([1, 62, 3, 4], dim=1)], dim=1)
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)

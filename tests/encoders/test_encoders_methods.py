@@ -37,7 +37,7 @@ def test_five_steps_are_the_default(make):
 @pytest.mark.parametrize("name", ["llama", "mistral"])
 def test_answers_are_the_soft_tokens_averaged_over_the_steps(make, slow, name):
     encoder = make("gircse", name, steps=3)
-    recorder = encoder._words = Recorder()
+    recorder = encoder.words = Recorder()
     encoded = encoder.encode_with_words(["the toy broke"], instruction=INSTRUCTION)
     vectors, said = slow(name).gircse("the toy broke", INSTRUCTION, 3)
     _, prior = slow(name).gircse("", INSTRUCTION, 3)
@@ -58,28 +58,23 @@ def learned(length=8):
     return torch.randn(length, 32, generator=torch.Generator().manual_seed(5)) * 0.3
 
 
-@pytest.mark.parametrize(("name", "look_ahead"), [("llama", 0), ("llama", 1), ("mistral", 8)])
+@pytest.mark.parametrize(
+    ("name", "look_ahead", "template"),
+    [("llama", 0, "input-first"), ("llama", 1, "input-first"), ("mistral", 8, "instruct-query")],
+)
 @pytest.mark.parametrize("pooling", POOLINGS)
-def test_poolings_equal_the_reference(backbone, slow, name, pooling, look_ahead):
-    options = EncoderOptions(pooling=pooling, look_ahead=look_ahead)
+def test_poolings_equal_the_reference(backbone, slow, name, pooling, look_ahead, template):
+    options = EncoderOptions(pooling=pooling, look_ahead=look_ahead, template=template)
     vectors = InstEmbEncoder(backbone(name), options, {LEARNED: learned()}).encode(TEXTS, instruction=INSTRUCTION)
     for text, vector in zip(TEXTS, vectors, strict=True):
-        expected, _ = slow(name).instemb(text, INSTRUCTION, pooling, learned()[:look_ahead])
-        assert vector == pytest.approx(expected, abs=1e-5)
-
-
-def test_instruct_query_equals_the_reference(backbone, slow):
-    encoder = InstEmbEncoder(backbone("mistral"), EncoderOptions(template="instruct-query"), {LEARNED: learned()})
-    vectors = encoder.encode(TEXTS, instruction=INSTRUCTION)
-    for text, vector in zip(TEXTS, vectors, strict=True):
-        expected, _ = slow("mistral").instemb(text, INSTRUCTION, "daap", learned(), "instruct-query")
+        expected, _ = slow(name).instemb(text, INSTRUCTION, pooling, learned()[:look_ahead], template)
         assert vector == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("look_ahead", [0, 3])
 def test_answers_are_the_mean_over_last_and_look_ahead_positions(backbone, slow, look_ahead):
     encoder = InstEmbEncoder(backbone("mistral"), EncoderOptions(look_ahead=look_ahead), {LEARNED: learned()})
-    recorder = encoder._words = Recorder()
+    recorder = encoder.words = Recorder()
     encoded = encoder.encode_with_words(["the toy broke"], instruction=INSTRUCTION, top=2)
     vector, said = slow("mistral").instemb("the toy broke", INSTRUCTION, "daap", learned()[:look_ahead])
     _, prior = slow("mistral").instemb("", INSTRUCTION, "daap", learned()[:look_ahead])
@@ -134,7 +129,7 @@ def test_masked_models_equal_the_reference(make, slow, name, pooling, template):
 @pytest.mark.parametrize("name", MASKED)
 def test_answers_are_what_the_models_own_head_puts_in_the_masks_place(make, slow, name):
     encoder = make("inbedder", name)
-    recorder = encoder._words = Recorder()
+    recorder = encoder.words = Recorder()
     texts = ["the toy broke"]
     encoder.encode_with_words(texts, instruction=INSTRUCTION)
     _, said = slow(name).masked(texts[0], INSTRUCTION, "masks")

@@ -76,15 +76,6 @@ def test_text_is_cut_at_512_tokens_and_counted_while_the_rest_survives(slow, mak
     assert abs(other[0] - vectors[0]).max() > 1e-3
 
 
-def test_limit_is_the_tokenizers_to_set(backbone):
-    tokenizer = backbone("llama").tokenizer.limited(2)
-    assert tokenizer.texts(["the toy broke", "x"]).ids == [
-        backbone("llama").tokenizer.piece("the toy broke")[:2],
-        backbone("llama").tokenizer.piece("x"),
-    ]
-    assert tokenizer.count(["the toy broke", ""]) == [len(backbone("llama").tokenizer.piece("the toy broke")), 0]
-
-
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_instruction_of_256_tokens_passes_and_of_257_does_not(make, template):
     encoder = make("plain", "llama", template=template)
@@ -113,22 +104,12 @@ def test_control_tokens_spelled_in_a_text_stay_plain_characters(tiny, backbone, 
     assert not tokenizer.special_ids & set(tokenizer.instruction(text, text)) - unknown
 
 
-@pytest.mark.parametrize(("method", "name"), [("plain", "llama"), ("gircse", "mistral"), ("inbedder", "roberta")])
-def test_empty_instruction_is_the_default_one_and_whitespace_is_stripped(make, method, name):
-    encoder = make(method, name, default_instruction="what kind of product")
-    texts = ["the toy broke", "kettle"]
-    default = encoder.encode(texts)
-    for same in ("what kind of product", "  what kind of product\n", " \t"):
-        assert (encoder.encode(texts, instruction=same) == default).all()
-    assert encoder.encode_many(texts, ["", "mood"])[0] == pytest.approx(default, abs=1e-5)
-    assert abs(encoder.encode(texts, instruction="mood") - default).max() > 1e-2
-    assert encoder.encode_with_words(texts, instruction=" ").embeddings == pytest.approx(default, abs=1e-5)
-
-
 def test_the_stored_default_instruction_is_used(make, slow):
     texts = ["the toy"]
     expected = slow("llama").plain("the toy", "Represent the meaning of the text.", "last")
-    assert make("plain", "llama").encode(texts)[0] == pytest.approx(expected, abs=1e-5)
+    encoder = make("plain", "llama")
+    for same in ("", "Represent the meaning of the text.", "  Represent the meaning of the text.\n", " \t"):
+        assert encoder.encode(texts, instruction=same)[0] == pytest.approx(expected, abs=1e-5)
 
 
 lengths = st.lists(st.integers(0, 60), max_size=40)
@@ -152,11 +133,6 @@ def test_no_batch_could_have_taken_the_next_row(lengths, budget):
         assert (len(batch) + 1) * max(1, lengths[batch[0]]) > budget
 
 
-def test_batches_by_hand():
-    assert list(plan_batches([3, 9, 4, 4, 100, 1], 12)) == [[4], [1], [2, 3, 0], [5]]
-    assert list(plan_batches([], 10)) == []
-
-
 def test_budget_is_wide_on_cuda_and_wider_where_short_blocks_follow():
     once, reading_on = (token_budget("cpu", reads_on=reads_on) for reads_on in (False, True))
     assert token_budget("cuda", reads_on=False) > reading_on > once
@@ -168,10 +144,6 @@ def test_distinct_texts_keep_their_order_and_rebuild_the_list(texts):
     assert [unique[position] for position in positions] == texts
     assert len(set(unique)) == len(unique)
     assert [texts.index(text) for text in unique] == sorted(texts.index(text) for text in unique)
-
-
-def test_distinct_by_hand():
-    assert distinct(["b", "a", "b", "", "a"]) == (["b", "a", ""], [0, 1, 0, 2, 1])
 
 
 TEXTS = [

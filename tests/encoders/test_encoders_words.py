@@ -85,7 +85,7 @@ def test_probabilities_beyond_the_tokenizer_are_ignored():
 
 def test_inbedders_words_are_of_the_last_prompt_token_and_a_line_break_behind_it(make, slow):
     encoder = make("inbedder", "llama")
-    recorder = encoder._words = Recorder()
+    recorder = encoder.words = Recorder()
     encoder.encode_with_words(["the toy"], instruction="mood")
     prompt = slow("llama").prompt("the toy", "mood")
     expected = (slow("llama").said(prompt) + slow("llama").said([*prompt, *slow("llama").ids("\n")])) / 2
@@ -94,7 +94,7 @@ def test_inbedders_words_are_of_the_last_prompt_token_and_a_line_break_behind_it
 
 def test_words_of_a_generated_answer_are_of_all_its_tokens(make, slow):
     encoder = make("inbedder", "mistral", pooling="avg-gen", steps=3)
-    recorder = encoder._words = Recorder()
+    recorder = encoder.words = Recorder()
     encoder.encode_with_words(["the toy"], instruction="mood")
     prompt = slow("mistral").prompt("the toy", "mood")
     answer = slow("mistral").greedy(prompt, 3)
@@ -111,14 +111,14 @@ def test_nothing_behind_the_end_of_an_answer_becomes_a_word(make, slow, backbone
     assert answer[ended] not in answer[:ended]
     monkeypatch.setattr(tokenizer, "special_ids", tokenizer.special_ids | {answer[ended]})
     encoder = make("inbedder", "mistral", pooling="last-gen", steps=3)
-    recorder = encoder._words = Recorder()
+    recorder = encoder.words = Recorder()
     encoder.encode_with_words(["the toy"], instruction="mood")
     assert torch.allclose(recorder.answers[0][0], reference.said(prompt), atol=1e-6)
 
 
 def test_words_of_a_plain_encoder_are_of_the_next_token(make, slow):
     encoder = make("plain", "mistral", pooling="mean")
-    recorder = encoder._words = Recorder()
+    recorder = encoder.words = Recorder()
     encoder.encode_with_words(["the toy"], instruction="mood")
     expected = slow("mistral").said(slow("mistral").prompt("the toy", "mood"))
     assert torch.allclose(recorder.answers[0][0], expected, atol=1e-6)

@@ -28,7 +28,7 @@ class FakeReader:
 
     @property
     def spec(self):
-        return AnswererSpec(NAME, "fake", self.host, "1", loopback=not self.host)
+        return AnswererSpec(NAME, self.host, loopback=not self.host)
 
     def count_tokens(self, texts):
         return [len(text.split()) for text in texts]

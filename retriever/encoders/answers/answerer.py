@@ -63,18 +63,14 @@ class AnswererSpec:
 
     Attributes:
         name: what `load_encoder` finds it by: ``chat:qwen3:8b``, ``chat:https://host/v1#MODEL``, ``inbedder:MODEL``.
-        model: as its server or its folder calls it.
         host: where texts are sent, with the port; empty where they stay in this process.
-        prompt: version of the prompt.
         loopback: whether texts are sent to no other machine by this process. A server on this machine can send them on.
         dtype: number format of a model in this process; empty for others.
     """
 
     name: str
-    model: str
-    host: str
-    prompt: str
-    loopback: bool
+    host: str = ""
+    loopback: bool = True
     dtype: str = ""
 
 
@@ -94,22 +90,10 @@ class Answered:
     Attributes:
         answers: ``answers[question][row]``; None where the text could not be read, which is never guessed.
         failures: by reason, how many answers are missing for it.
-        prompt_tokens: as the server counted them; of this process's own models, as the tokenizer did.
-        completion_tokens: the same of what was written.
-        calls: requests that were answered; of this process's own models, batches.
-        cut: texts of which only the beginning was read.
     """
 
     answers: list[list[str | None]]
     failures: Mapping[Unread, int] = field(default_factory=dict)
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    calls: int = 0
-    cut: int = 0
-
-    def explain(self) -> str:
-        """Return a sentence for each reason of failure, as `explained` does."""
-        return explained(self.failures)
 
 
 OnAnswers = Callable[[list[Answer]], None]
@@ -121,7 +105,7 @@ class Answerer(Protocol):
 
     @property
     def spec(self) -> AnswererSpec:
-        """Name, model, place and prompt; asks nothing of anybody."""
+        """Name and place; asks nothing of anybody."""
         ...
 
     @property
@@ -137,7 +121,7 @@ class Answerer(Protocol):
         """Answer every question for every text, in at most twelve words.
 
         Args:
-            texts: n of them; equal ones are asked about once, and one without a visible character says nothing.
+            texts: n different ones, each with a visible character.
             questions: any number, none of them blank.
             keep: called with answers as they come, before this returns or raises.
 

@@ -12,17 +12,23 @@ from dataclasses import dataclass, replace
 import openai
 from anyio.from_thread import BlockingPortal
 
-from retriever.core.errors import EncoderError
-from retriever.core.text import is_blank
+from retriever.core.errors import EncoderError, UsageError
 from retriever.encoders.answers.answerer import NOT_SAID, Answer, Answered, OnAnswers, Unread
-from retriever.encoders.answers.endpoint import CallResult, Endpoint
-from retriever.encoders.answers.packing import packed
-from retriever.encoders.answers.wire import AnswersCall, Checked
-from retriever.encoders.tokenize import distinct
+from retriever.encoders.answers.endpoint import Endpoint
+from retriever.encoders.answers.wire import AnswersCall, Checked, Format, addresses_reader, beginning, estimated_tokens
 
 CALLS_IN_FLIGHT = 8
 SPOT_CHECK = 3
 """From so many texts on, a call that gives all of them the same answer is checked."""
+
+CALL_TOKENS = 3000
+"""Tokens of a call's messages at most, by their estimate; servers with a small context cut longer ones silently."""
+
+LEAST_ROOM = 500
+"""Tokens that questions must leave for texts."""
+
+_AROUND_TEXT = 12
+"""Tokens of id and quotation marks around a text."""
 
 _USELESS_CALLS = 2
 """A model is given up of which so many calls gave nothing, and none something."""
@@ -67,21 +73,13 @@ class Calls:
         self._endpoint = endpoint
         self._keep = keep
         self._questions = questions
-        unique, self._positions = distinct(texts)
-        self._rows: list[list[int]] = [[] for _ in unique]  # of the caller's texts, by distinct text
-        for row, position in enumerate(self._positions):
-            self._rows[position].append(row)
-        self._cells: Cells = [[Unread.LEFT_OUT] * len(questions) for _ in unique]
-        self._prompt_tokens = self._completion_tokens = self._calls = self._useless = 0
+        self._cells: Cells = [[Unread.LEFT_OUT] * len(questions) for _ in texts]
+        self._useless = 0
+        room = room_for_texts(questions)
+        self._sent = [beginning(text, room - _AROUND_TEXT) for text in texts]
         everything = tuple(range(len(questions)))
-        readable = [row for row, text in enumerate(unique) if not is_blank(text)]
-        pack = packed([unique[row] for row in readable], questions, endpoint.abilities.texts_per_call)
-        self._sent = dict(zip(readable, pack.texts, strict=True))
-        self._cut = pack.cut
-        jobs = [_Job(tuple(readable[at] for at in call), everything) for call in pack.calls]
-        self.pending = deque(jobs if questions else [])
-        for row in set(range(len(unique))) - set(readable):
-            self._store(_Job((row,), everything), [[NOT_SAID] * len(questions)])
+        calls = packed(self._sent, room, endpoint.abilities.texts_per_call) if questions else []
+        self.pending = deque(_Job(call, everything) for call in calls)
 
     def run(self, portal: BlockingPortal, client: openai.AsyncOpenAI) -> None:
         """Ask until nothing is pending; whatever else is raised leaves the portal, which cancels the calls in flight.
@@ -89,7 +87,7 @@ class Calls:
         Raises:
             EncoderError: a call failed; those in flight with it have been kept.
         """
-        running: dict[Future[CallResult[Checked]], _Job] = {}
+        running: dict[Future[Checked], _Job] = {}
         error: EncoderError | None = None
         while running or (self.pending and error is None):
             while self.pending and error is None and len(running) < self._most_calls():
@@ -110,16 +108,10 @@ class Calls:
     def result(self) -> Answered:
         """Return what came."""
         answers = [
-            [cell if not isinstance(cell, Unread) else None for cell in self._column(question)]
+            [None if isinstance(row[question], Unread) else row[question] for row in self._cells]
             for question in range(len(self._questions))
         ]
-        reasons = [cell for row in self._positions for cell in self._cells[row] if isinstance(cell, Unread)]
-        return Answered(
-            answers, dict(Counter(reasons)), self._prompt_tokens, self._completion_tokens, self._calls, self._cut
-        )
-
-    def _column(self, question: int) -> list[str | Unread]:
-        return [self._cells[row][question] for row in self._positions]
+        return Answered(answers, Counter(cell for row in self._cells for cell in row if isinstance(cell, Unread)))
 
     def _most_calls(self) -> int:
         """Return how many calls may be in flight: one until it is known how the endpoint wants to be asked."""
@@ -134,12 +126,8 @@ class Calls:
             job = replace(job, rows=job.rows[:most])
         return job
 
-    def _take(self, job: _Job, result: CallResult[Checked]) -> None:
-        """Count a call, keep its answers, and put down what is to be asked again."""
-        checked = result.checked
-        self._prompt_tokens += result.prompt_tokens
-        self._completion_tokens += result.completion_tokens
-        self._calls += result.calls
+    def _take(self, job: _Job, checked: Checked) -> None:
+        """Keep the answers of a call, and put down what is to be asked again."""
         if len(job.rows) > 1 and (not checked.orderly or Unread.COUNT in (row[0] for row in checked.cells)):
             self._endpoint.learn(texts_per_call=1)
         if checked.whole is not None and not self._endpoint.abilities.settled:
@@ -172,7 +160,7 @@ class Calls:
                 if isinstance(answer, Unread):
                     missing.append(question)
                 else:
-                    kept += [Answer(place, question, answer) for place in self._rows[row]]
+                    kept.append(Answer(row, question, answer))
             if missing and not job.again:
                 self.pending.append(_Job((row,), tuple(missing), again=True))
         if kept and self._keep is not None:
@@ -190,6 +178,40 @@ class Calls:
             raise EncoderError(
                 f"{place.model} at {place.host} gave no usable answer. {reason.sentence}", hint="Try another model."
             )
+
+
+def room_for_texts(questions: Sequence[str]) -> int:
+    """Return the tokens that a call with some questions has for texts.
+
+    Raises:
+        UsageError: they are too few.
+    """
+    messages = AnswersCall([], questions).messages(Format.SCHEMA)
+    room = CALL_TOKENS - sum(estimated_tokens(message["content"]) for message in messages)
+    if room < LEAST_ROOM:
+        raise UsageError("The questions are too long for one call.", hint="Ask fewer at a time, or shorter ones.")
+    return room
+
+
+def packed(texts: Sequence[str], room: int, most: int) -> list[tuple[int, ...]]:
+    """Return the positions of texts, in their order, that go into a call together, at most ``most`` in each.
+
+    No call has more tokens of texts than ``room``; a text that addresses its reader has a call of its own.
+    """
+    calls: list[tuple[int, ...]] = []
+    together: list[int] = []
+    used = 0
+    for row, text in enumerate(texts):
+        if addresses_reader(text):
+            calls.append((row,))
+            continue
+        tokens = estimated_tokens(text) + _AROUND_TEXT
+        if together and (len(together) == most or used + tokens > room):
+            calls.append(tuple(together))
+            together, used = [], 0
+        together.append(row)
+        used += tokens
+    return [*calls, tuple(together)] if together else calls
 
 
 def _swept(cells: Cells) -> list[int]:

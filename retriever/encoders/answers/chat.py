@@ -9,11 +9,11 @@ from retriever.core.errors import EncoderError, UsageError
 from retriever.core.fingerprint import json_hash
 from retriever.core.protocols import refuse_one_string
 from retriever.core.text import is_blank
-from retriever.encoders.answers.answerer import Answered, AnswererSpec, OnAnswers
+from retriever.encoders.answers.answerer import Answered, AnswererSpec, OnAnswers, explained
 from retriever.encoders.answers.calls import Calls
-from retriever.encoders.answers.endpoint import SECONDS, Abilities, C, Call, Endpoint, estimated_tokens
+from retriever.encoders.answers.endpoint import SECONDS, Abilities, C, Call, Endpoint
 from retriever.encoders.answers.places import find_place
-from retriever.encoders.answers.wire import PROMPT
+from retriever.encoders.answers.wire import PROMPT, estimated_tokens
 
 PROBE_QUESTION = "Which product is it about?"
 PROBES = (
@@ -37,27 +37,18 @@ class ChatAnswerer:
         abilities: the endpoint's, as `abilities` of an earlier object gave them.
         fingerprint: as `fingerprint` of an earlier object gave it, so that the probes are not asked again. A server
             need not answer twice in the same words: a new fingerprint can differ though nothing was changed.
-        tokens_a_minute: a limit to keep to; None for none.
         seconds: time-out of a call.
-        allow_http: accept an unencrypted connection to another machine.
 
     Raises:
         EncoderError: the name is none, or its endpoint may not be used.
     """
 
     def __init__(
-        self,
-        name: str,
-        *,
-        abilities: Abilities | None = None,
-        fingerprint: str = "",
-        tokens_a_minute: int | None = None,
-        seconds: float = SECONDS,
-        allow_http: bool = False,
+        self, name: str, *, abilities: Abilities | None = None, fingerprint: str = "", seconds: float = SECONDS
     ) -> None:
-        place = find_place(name, allow_http=allow_http)
-        self.spec = AnswererSpec(place.name, place.model, place.host, PROMPT, place.loopback)
-        self._endpoint = Endpoint(place, abilities=abilities, tokens_a_minute=tokens_a_minute, seconds=seconds)
+        place = find_place(name)
+        self.spec = AnswererSpec(name, place.host, place.loopback)
+        self._endpoint = Endpoint(place, abilities=abilities, seconds=seconds)
         self._known = fingerprint
 
     @property
@@ -74,15 +65,15 @@ class ChatAnswerer:
         """
         if self._known:
             return self._known
-        answered = self.answer(PROBES, [PROBE_QUESTION])
+        place, answered = self._endpoint.place, self.answer(PROBES, [PROBE_QUESTION])
         answers = [(answer or "").casefold() for answer in answered.answers[0]]
         if not all(answers):
             raise EncoderError(
-                f"{self.spec.model} at {self.spec.host} has no answer to {answers.count('')} of {len(PROBES)} probes. "
-                f"{answered.explain()}",
+                f"{place.model} at {place.host} has no answer to {answers.count('')} of {len(PROBES)} probes. "
+                f"{explained(answered.failures)}",
                 hint="Try another model.",
             )
-        return json_hash({"model": self.spec.model, "prompt": PROMPT, "probes": answers})
+        return json_hash({"model": place.model, "prompt": PROMPT, "probes": answers})
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Estimate the tokens of each text."""
@@ -116,4 +107,4 @@ class ChatAnswerer:
             start_blocking_portal() as portal,
             portal.wrap_async_context_manager(self._endpoint.connected()) as client,
         ):
-            return portal.call(self._endpoint.ask, client, call).checked
+            return portal.call(self._endpoint.ask, client, call)

@@ -15,8 +15,9 @@ from retriever.core.errors import EncoderError, UsageError
 from retriever.core.fingerprint import json_hash
 from retriever.core.protocols import Encoder, EncoderSpec
 from retriever.core.similarity import normalise
+from retriever.core.text import is_blank
 from retriever.core.types import Embeddings, Encoded
-from retriever.encoders.answers.answerer import Answer, Answered, Answerer, Unread, explained
+from retriever.encoders.answers.answerer import NOT_SAID, Answer, Answered, Answerer, Unread, explained
 from retriever.encoders.tokenize import distinct
 
 POOLING = "re-enc"
@@ -146,7 +147,9 @@ class AnswerEncoder(Encoder):
         return answers
 
     def _remembered(self, texts: Sequence[str], question: str) -> list[str | None]:
-        return [None for _ in texts] if self.memory is None else self.memory.get(texts, question)
+        """Return the answers that need not be asked for: those remembered, and those of texts that show nothing."""
+        known = [None for _ in texts] if self.memory is None else self.memory.get(texts, question)
+        return [answer or (NOT_SAID if is_blank(text) else None) for text, answer in zip(texts, known, strict=True)]
 
     def _ask(
         self,

@@ -5,14 +5,12 @@ It uses the `openai` client, whose retries wait longer each time, or as long as 
 
 import json
 import os
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
-import anyio
 import httpx
 import openai
 
@@ -94,52 +92,18 @@ class Call(Protocol[C_co]):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class CallResult(Generic[C]):
-    """A checked reply; tokens, as the server counted them, and calls are those of useless replies before it too."""
-
-    checked: C
-    prompt_tokens: int
-    completion_tokens: int
-    calls: int
-
-
-class Pace:
-    """Spreads calls so that a minute has at most so many tokens, by their estimate; None sets no limit."""
-
-    def __init__(self, tokens_a_minute: int | None) -> None:
-        self._seconds_a_token = 60.0 / tokens_a_minute if tokens_a_minute else 0.0
-        self._free = 0.0
-
-    async def wait(self, tokens: int) -> None:
-        """Wait until a call of so many tokens may begin."""
-        now = time.monotonic()
-        begin = max(now, self._free)
-        self._free = begin + tokens * self._seconds_a_token
-        await anyio.sleep(begin - now)
-
-
 class Endpoint:
     """An endpoint and what is known of it.
 
     Args:
         place: where it is, and which model is asked.
         abilities: as an earlier object found them out.
-        tokens_a_minute: a limit to keep to; None for none.
         seconds: time-out of a call.
     """
 
-    def __init__(
-        self,
-        place: Place,
-        *,
-        abilities: Abilities | None = None,
-        tokens_a_minute: int | None = None,
-        seconds: float = SECONDS,
-    ) -> None:
+    def __init__(self, place: Place, *, abilities: Abilities | None = None, seconds: float = SECONDS) -> None:
         self.place = place
         self.abilities = abilities or Abilities()
-        self._pace = Pace(tokens_a_minute)
         self._seconds = seconds
         self._lock = Lock()
 
@@ -162,13 +126,12 @@ class Endpoint:
         ) as client:
             yield client
 
-    async def ask(self, client: openai.AsyncOpenAI, call: Call[C]) -> CallResult[C]:
-        """Send a call once, or several times until the endpoint understands.
+    async def ask(self, client: openai.AsyncOpenAI, call: Call[C]) -> C:
+        """Send a call once, or several times until the endpoint understands, and return its checked reply.
 
         Raises:
             EncoderError: the endpoint cannot be asked.
         """
-        prompt_tokens = completion_tokens = calls = 0
         while True:
             way = self.abilities
             try:
@@ -179,26 +142,21 @@ class Endpoint:
                 continue
             except json.JSONDecodeError:
                 raise no_completion(self.place) from None
-            prompt_tokens += reply.prompt_tokens
-            completion_tokens += reply.completion_tokens
-            calls += 1
             checked = call.check(reply, way.form)
             formed = checked.whole in (None, Unread.MIXED)
             if formed and not way.settled:
                 self.learn(settled=True)
             if checked.whole is None or formed or not self._try_otherwise(way, reply, checked.whole):
-                return CallResult(checked, prompt_tokens, completion_tokens, calls)
+                return checked
 
     async def _complete(self, client: openai.AsyncOpenAI, call: Call[C], way: Abilities) -> Reply:
         """Send one request and return the reply."""
         sent = call.messages(way.form)
-        limit = call.reply_tokens + (THINKING_TOKENS if way.thinks else 0)
-        extra: dict[str, Any] = {way.token_limit: limit}
+        extra: dict[str, Any] = {way.token_limit: call.reply_tokens + (THINKING_TOKENS if way.thinks else 0)}
         if way.temperature:
             extra["temperature"] = 0
         if form := call.response_format(way.form):
             extra["response_format"] = form
-        await self._pace.wait(estimated_tokens("".join(message["content"] for message in sent)) + limit)
         patient = client if way.settled else client.with_options(max_retries=FIRST_RETRIES)
         made = await patient.chat.completions.create(model=self.place.model, messages=sent, **extra)  # type: ignore[arg-type]
         return _reply(made, self.place)
@@ -235,11 +193,6 @@ class Endpoint:
 _OUT_OF_ROOM = (Unread.CUT, Unread.THINKING, Unread.REASONING, Unread.EMPTY)
 
 
-def estimated_tokens(text: str) -> int:
-    """Estimate the tokens of a text at four bytes each: four letters of English, a Chinese character and a bit."""
-    return 1 + len(text.encode(errors="replace")) // 4
-
-
 async def _plain(request: httpx.Request) -> None:
     """Take off a request whatever the environment put on it for another endpoint: keys, organisations, own headers."""
     for header in set(request.headers) - _PLAIN_HEADERS:
@@ -254,8 +207,7 @@ def _reply(made: Any, place: Place) -> Reply:  # noqa: ANN401 - what servers sen
         content = message.content
     except (AttributeError, IndexError, TypeError):
         raise no_completion(place) from None
-    usage = made.usage
-    details = getattr(usage, "completion_tokens_details", None)
+    details = getattr(made.usage, "completion_tokens_details", None)
     reasoning = getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None) or ""
     return Reply(
         content if isinstance(content, str) else None,
@@ -263,6 +215,4 @@ def _reply(made: Any, place: Place) -> Reply:  # noqa: ANN401 - what servers sen
         refusal=message.refusal or "",
         reasoning=str(reasoning),
         reasoning_tokens=int(getattr(details, "reasoning_tokens", None) or 0),
-        prompt_tokens=int(getattr(usage, "prompt_tokens", None) or 0),
-        completion_tokens=int(getattr(usage, "completion_tokens", None) or 0),
     )

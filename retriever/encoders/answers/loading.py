@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 BASE = "all-minilm-l6-v2"
 """The sentence encoder that embeds answers."""
 
+_WRITTEN = "It embeds written answers."
+
 
 def load_answerer(name: str, fingerprint: str = "") -> "Answerer":
     """Load what answers questions for an index: ``chat:MODEL``, ``chat:URL#MODEL`` or ``inbedder:BACKBONE``.
@@ -56,25 +58,18 @@ def load_chat(name: str, fingerprint: str = "") -> "ChatAnswerer":
     return ChatAnswerer(name, fingerprint=fingerprint)
 
 
-class ChatEncoder:
-    """Answers of a chat endpoint, as `WHOLE_MODELS` names it."""
+def load_chat_encoder(name: str, source: str, options: EncoderOptions, *, device: str, dtype: str) -> AnswerEncoder:
+    """Load ``chat:MODEL`` or ``chat:URL#MODEL`` as an encoder; nothing is asked of the endpoint yet.
 
-    @staticmethod
-    def load(name: str, source: str, options: EncoderOptions, *, device: str, dtype: str) -> AnswerEncoder:
-        """Load ``chat:MODEL`` or ``chat:URL#MODEL``; nothing is asked of the endpoint yet.
-
-        Raises:
-            UsageError: an option was given that it does not have.
-            EncoderError: the endpoint may not be used, or the sentence encoder is missing.
-            RetrieverError: the packages of the extra are missing.
-        """
-        _refuse(name, options, "steps", "look_ahead", "template")
-        if options.pooling not in (None, POOLING):
-            raise UsageError(f"{name} has no pooling {options.pooling!r}.", hint=f"Known: {POOLING}.")
-        require_extra("chat")
-        from retriever.encoders.answers.chat import ChatAnswerer
-
-        return AnswerEncoder(ChatAnswerer(name), _base(device, dtype))
+    Raises:
+        UsageError: an option was given that it does not have.
+        EncoderError: the endpoint may not be used, or the sentence encoder is missing.
+        RetrieverError: the packages of the extra are missing.
+    """
+    options.refuse(name, "steps", "look_ahead", "template", hint=_WRITTEN)
+    if options.pooling not in (None, POOLING):
+        raise UsageError(f"{name} has no pooling {options.pooling!r}.", hint=f"Known: {POOLING}.")
+    return AnswerEncoder(load_chat(name), _base(device, dtype))
 
 
 def load_local(name: str, model: str, options: EncoderOptions, *, device: str, dtype: str) -> "Encoder":
@@ -84,7 +79,7 @@ def load_local(name: str, model: str, options: EncoderOptions, *, device: str, d
         UsageError: an option was given that it does not have.
         EncoderError: a model is missing, or is none that writes.
     """
-    _refuse(name, options, "look_ahead", "template")
+    options.refuse(name, "look_ahead", "template", hint=_WRITTEN)
     from retriever.encoders.answers.local import LocalAnswerer
     from retriever.encoders.backbone import load_backbone
 
@@ -102,13 +97,3 @@ def _base(device: str, dtype: str) -> "Encoder":
     from retriever.encoders.sentence_encoder import SentenceEncoder
 
     return SentenceEncoder(BASE, device=device, dtype=dtype)
-
-
-def _refuse(name: str, options: EncoderOptions, *fields: str) -> None:
-    """Refuse options that were given and change nothing.
-
-    Raises:
-        UsageError: there are some.
-    """
-    if given := [field for field in fields if getattr(options, field) is not None]:
-        raise UsageError(f"{name} has no {given[0].replace('_', '-')} to choose.", hint="It embeds written answers.")

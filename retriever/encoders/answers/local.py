@@ -9,14 +9,13 @@ from torch import Tensor
 
 from retriever.core.fingerprint import json_hash
 from retriever.core.prompts import get_template
-from retriever.core.protocols import refuse_one_string
 from retriever.core.text import is_blank
-from retriever.encoders.answers.answerer import NOT_SAID, Answer, Answered, AnswererSpec, OnAnswers, Unread
+from retriever.encoders.answers.answerer import Answer, Answered, AnswererSpec, OnAnswers, Unread
 from retriever.encoders.answers.wire import tidied
 from retriever.encoders.backbone import Backbone
 from retriever.encoders.methods import DEFAULT_TEMPLATE
-from retriever.encoders.reading import EncodedBatch, PromptPieces, TextBatch, prompt_pieces, read_prompts
-from retriever.encoders.tokenize import distinct, plan_batches, token_budget
+from retriever.encoders.reading import EncodedBatch, TextBatch, prompt_pieces, read_prompts
+from retriever.encoders.tokenize import plan_batches, token_budget
 
 ANSWER_TOKENS = 12
 TEMPERATURE = 0.6
@@ -36,14 +35,7 @@ class LocalAnswerer:
     """
 
     def __init__(self, name: str, backbone: Backbone, *, draw: int | None = None) -> None:
-        self.spec = AnswererSpec(
-            name,
-            backbone.source.name,
-            host="",
-            prompt=_PROMPT,
-            loopback=True,
-            dtype=str(backbone.dtype).removeprefix("torch."),
-        )
+        self.spec = AnswererSpec(name, dtype=str(backbone.dtype).removeprefix("torch."))
         self.backbone = backbone
         self._draw = draw
 
@@ -63,57 +55,26 @@ class LocalAnswerer:
     @torch.inference_mode()
     def answer(self, texts: Sequence[str], questions: Sequence[str], *, keep: OnAnswers | None = None) -> Answered:
         """Answer every question for every text, which is read once; arguments as for `Answerer.answer`."""
-        refuse_one_string(texts, questions)
-        unique, positions = distinct(texts)
-        rows: list[list[int]] = [[] for _ in unique]
-        for row, position in enumerate(positions):
-            rows[position].append(row)
-        cells: list[list[str | None]] = [[NOT_SAID if is_blank(text) else None for text in unique] for _ in questions]
-        readable = [row for row, text in enumerate(unique) if not is_blank(text)] if questions else []
-        tokens = self.backbone.tokenizer.texts([unique[row] for row in readable])
-        read = written = batches = 0
-        self._hand_over(cells, [row for row in range(len(unique)) if row not in set(readable)], rows, keep)
-        if readable:
-            pieces = prompt_pieces(self.backbone.tokenizer, get_template(DEFAULT_TEMPLATE), questions)
-            budget = token_budget(self.backbone.device.type, reads_on=True, shares=len(questions) > 1)
-            for batch in plan_batches([len(ids) + pieces.overhead + 1 for ids in tokens.ids], budget):
-                chosen = [readable[at] for at in batch]
-                ids = [tokens.ids[at] for at in batch]
-                written += self._batch(TextBatch([unique[row] for row in chosen], ids), pieces, cells, chosen)
-                read += sum(map(len, ids)) + len(ids) * pieces.overhead
-                batches += 1
-                self._hand_over(cells, chosen, rows, keep)
-        answers = [[column[position] for position in positions] for column in cells]
-        return Answered(answers, {}, read, written, batches, tokens.truncated)
-
-    @staticmethod
-    def _hand_over(
-        cells: list[list[str | None]], done: Sequence[int], rows: list[list[int]], keep: OnAnswers | None
-    ) -> None:
-        """Give the caller the answers about some distinct texts."""
-        if keep is None or not done:
-            return
-        keep(
-            [
-                Answer(row, question, answer)
-                for question, column in enumerate(cells)
-                for position in done
-                for row in rows[position]
-                if (answer := column[position]) is not None
+        cells: list[list[str | None]] = [[None] * len(texts) for _ in questions]
+        if not texts or not questions:
+            return Answered(cells)
+        tokenizer = self.backbone.tokenizer
+        tokens, pieces = tokenizer.texts(texts).ids, prompt_pieces(tokenizer, get_template(DEFAULT_TEMPLATE), questions)
+        tail = self.backbone.embed_ids(tokenizer.piece(_LINE))
+        budget = token_budget(self.backbone.device.type, reads_on=True, shares=len(questions) > 1)
+        for batch in plan_batches([len(ids) + pieces.overhead + 1 for ids in tokens], budget):
+            chosen = TextBatch([texts[row] for row in batch], [tokens[row] for row in batch])
+            answers = [
+                Answer(row, question, line)
+                for question, prompted in enumerate(read_prompts(self.backbone, chosen, pieces, tail, reads_on=True))
+                for row, ids in zip(batch, self._written(prompted), strict=True)
+                if (line := _first_line(tokenizer.tokenizer.decode(ids))) is not None
             ]
-        )
-
-    def _batch(
-        self, batch: TextBatch, pieces: PromptPieces, cells: list[list[str | None]], chosen: Sequence[int]
-    ) -> int:
-        """Put a batch's answers into their cells, and return how many tokens were written."""
-        tail = self.backbone.embed_ids(self.backbone.tokenizer.piece(_LINE))
-        written = 0
-        for question, prompted in enumerate(read_prompts(self.backbone, batch, pieces, tail, reads_on=True)):
-            for row, ids in zip(chosen, self._written(prompted), strict=True):
-                cells[question][row] = _first_line(self.backbone.tokenizer.tokenizer.decode(ids))
-                written += len(ids)
-        return written
+            for answer in answers:
+                cells[answer.question][answer.row] = answer.answer
+            if keep is not None:
+                keep(answers)
+        return Answered(cells)
 
     def _written(self, prompted: EncodedBatch) -> list[list[int]]:
         """Return the ids of each row's answer, up to the end of its line."""

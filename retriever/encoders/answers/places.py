@@ -19,7 +19,6 @@ class Place:
     """A model at an endpoint.
 
     Attributes:
-        name: as it was given, without a key.
         model: as the server calls it.
         url: of the endpoint, without the slash at its end.
         host: its host, with the port where one is named.
@@ -29,7 +28,6 @@ class Place:
             index, and must not be able to send the user's key elsewhere.
     """
 
-    name: str
     model: str
     url: str
     host: str
@@ -37,12 +35,10 @@ class Place:
     keyed: bool
 
 
-def find_place(name: str, *, allow_http: bool = False) -> Place:
+def find_place(name: str) -> Place:
     """Take the name of a chat model apart: ``chat:MODEL``, at ``OPENAI_BASE_URL``, or ``chat:URL#MODEL``.
 
-    Args:
-        name: MODEL may hold colons and slashes.
-        allow_http: accept an unencrypted connection to another machine.
+    MODEL may hold colons and slashes.
 
     Raises:
         EncoderError: it names no model or no usable endpoint, or would send texts unencrypted.
@@ -62,12 +58,12 @@ def find_place(name: str, *, allow_http: bool = False) -> Place:
     own = own or _OPENAI
     url = _checked(given or own)
     loopback = is_loopback(url.hostname or "")
-    if url.scheme == "http" and not loopback and not allow_http:
+    if url.scheme == "http" and not loopback:
         raise EncoderError(
             f"{url.netloc} would get texts over an unencrypted connection.",
-            hint="Name its https address, or allow http where the network between is trusted.",
+            hint="Name its https address.",
         )
-    return Place(name, model, url.geturl().rstrip("/"), url.netloc, loopback, _origin(url) == _origin(urlsplit(own)))
+    return Place(model, url.geturl().rstrip("/"), url.netloc, loopback, _origin(url) == _origin(urlsplit(own)))
 
 
 def is_loopback(host: str) -> bool:

@@ -81,7 +81,7 @@ def _by_status(error: openai.APIStatusError, place: Place) -> EncoderError:
     if status == 429:
         return EncoderError(
             f"{where} gives no more answers for now: {message_of(error)}",
-            hint="Go on later, or set a limit of tokens a minute; answers until now are kept.",
+            hint="Go on later; answers until now are kept.",
         )
     return EncoderError(
         f"{where} failed with status {status}: {message_of(error)}",

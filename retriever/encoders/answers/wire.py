@@ -77,18 +77,6 @@ def response_format(form: Format, name: str, schema: JSON) -> JSON:
     return {"type": "json_object"} if form is Format.OBJECT else None
 
 
-def messages(texts: Sequence[str], questions: Sequence[str], form: Format) -> list[dict[str, str]]:
-    """Return the messages of a call; texts have the ids 1, 2, ... in their order."""
-    request = {
-        "questions": list(questions),
-        "texts": [{"id": str(number), "text": text} for number, text in enumerate(texts, 1)],
-    }
-    return [
-        {"role": "system", "content": _SYSTEM + _FORMS[form is not Format.LINES]},
-        {"role": "user", "content": json.dumps(request, ensure_ascii=False)},
-    ]
-
-
 @dataclass(frozen=True, slots=True)
 class Reply:
     """The part of a completion that is read.
@@ -99,8 +87,6 @@ class Reply:
         refusal: the model's, where it has one; else empty.
         reasoning: what the server gives as the model's reasoning; else empty.
         reasoning_tokens: of the reply that the server counted as reasoning.
-        prompt_tokens: as the server counted.
-        completion_tokens: as the server counted.
     """
 
     content: str | None
@@ -108,8 +94,6 @@ class Reply:
     refusal: str = ""
     reasoning: str = ""
     reasoning_tokens: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
 
     @property
     def thinks(self) -> bool:
@@ -150,26 +134,9 @@ class UnusableError(Exception):
         self.reason = reason
 
 
-def check(reply: Reply, texts: int, questions: int, form: Format) -> Checked:
-    """Check a reply to a call of so many texts and questions, whatever the server promised of its form."""
-    try:
-        content = content_of(reply)
-        items = _json_items(content) if form is not Format.LINES else _line_items(content, questions)
-        known = {str(number) for number in range(1, texts + 1)}
-        counts = Counter(item.id for item in items)
-        if counts.keys() - known or any(count > 1 for count in counts.values()):
-            raise UnusableError(Unread.MIXED)  # ids that begin at 0 look right for all texts but one
-    except UnusableError as unusable:
-        cells: list[list[str | Unread]] = [[unusable.reason] * questions for _ in range(texts)]
-        return Checked(cells, whole=unusable.reason, orderly=unusable.reason is not Unread.MIXED)
-    by_id = {item.id: item.answers for item in items}
-    cells = [_row(by_id.get(str(number)), questions) for number in range(1, texts + 1)]
-    return Checked(cells, orderly=len(by_id) == texts)
-
-
 @dataclass(frozen=True, slots=True)
 class AnswersCall:
-    """A call that asks every question about every text."""
+    """A call that asks every question about every text; texts have the ids 1, 2, ... in their order."""
 
     texts: Sequence[str]
     questions: Sequence[str]
@@ -181,15 +148,45 @@ class AnswersCall:
 
     def messages(self, form: Format) -> list[dict[str, str]]:
         """Return the messages."""
-        return messages(self.texts, self.questions, form)
+        texts = [{"id": str(number), "text": text} for number, text in enumerate(self.texts, 1)]
+        request = {"questions": list(self.questions), "texts": texts}
+        return [
+            {"role": "system", "content": _SYSTEM + _FORMS[form is not Format.LINES]},
+            {"role": "user", "content": json.dumps(request, ensure_ascii=False)},
+        ]
 
     def response_format(self, form: Format) -> JSON:
         """Return the ``response_format``; None where the rung has none."""
         return response_format(form, "answers", _SCHEMA)
 
     def check(self, reply: Reply, form: Format) -> Checked:
-        """Check the reply."""
-        return check(reply, len(self.texts), len(self.questions), form)
+        """Check the reply, whatever the server promised of its form."""
+        texts, questions = len(self.texts), len(self.questions)
+        try:
+            content = content_of(reply)
+            items = _json_items(content) if form is not Format.LINES else _line_items(content, questions)
+            known = {str(number) for number in range(1, texts + 1)}
+            counts = Counter(item.id for item in items)
+            if counts.keys() - known or any(count > 1 for count in counts.values()):
+                raise UnusableError(Unread.MIXED)  # ids that begin at 0 look right for all texts but one
+        except UnusableError as unusable:
+            cells: list[list[str | Unread]] = [[unusable.reason] * questions for _ in range(texts)]
+            return Checked(cells, whole=unusable.reason, orderly=unusable.reason is not Unread.MIXED)
+        by_id = {item.id: item.answers for item in items}
+        cells = [_row(by_id.get(str(number)), questions) for number in range(1, texts + 1)]
+        return Checked(cells, orderly=len(by_id) == texts)
+
+
+def estimated_tokens(text: str) -> int:
+    """Estimate the tokens of a text at four bytes each: four letters of English, a Chinese character and a bit."""
+    return 1 + len(text.encode(errors="replace")) // 4
+
+
+def beginning(text: str, tokens: int) -> str:
+    """Return as much of a text as is estimated at so many tokens, without half a character at its end."""
+    if estimated_tokens(text) <= tokens:
+        return text
+    return text.encode(errors="replace")[: 4 * (tokens - 1)].decode(errors="ignore")
 
 
 def _row(answers: Sequence[str] | None, questions: int) -> list[str | Unread]:

@@ -253,33 +253,21 @@ def tuned_weights(weights: BertWeights, tuning: Tuning) -> BertWeights:
     Raises:
         EncoderError: the change is not one of this model, or not finite.
     """
-    factors = _factors(weights, tuning)
-    return replace(weights, layers=tuple(_tuned(layer, factors) for layer in weights.layers))
+    sides = [side for layer in weights.layers for name in LINEAR for side in getattr(layer, name).weight.shape]
+    described = tuning.description.get("rank") if tuning.description.get("kind") == "low-rank" else None
+    rank = described if isinstance(described, int) else 0
+    fits = rank > 0 and len(tuning.arrays) == rank * sum(sides) * _STORED.itemsize
+    numbers = np.frombuffer(tuning.arrays if fits else b"", dtype=_STORED).astype(np.float32)
+    if not fits or not np.isfinite(numbers).all():
+        raise EncoderError("What examples taught the plain reader does not fit it.", hint="Teach the question again.")
+    factors = iter(np.split(numbers, rank * np.cumsum(sides)[:-1]))
+    return replace(weights, layers=tuple(_tuned(layer, factors, rank) for layer in weights.layers))
 
 
-def _tuned(layer: Layer, factors: Iterator[Factors]) -> Layer:
+def _tuned(layer: Layer, factors: Iterator[Floats], rank: int) -> Layer:
     parts = {}
     for name in LINEAR:
         affine: Affine = getattr(layer, name)
-        pair = next(factors)
-        parts[name] = Affine(affine.weight + pair.up @ pair.down, affine.bias)
+        up, down = next(factors).reshape(-1, rank), next(factors).reshape(rank, -1)
+        parts[name] = Affine(affine.weight + up @ down, affine.bias)
     return replace(layer, **parts)
-
-
-def _factors(weights: BertWeights, tuning: Tuning) -> Iterator[Factors]:
-    shapes = [getattr(layer, name).weight.shape for layer in weights.layers for name in LINEAR]
-    rank, described = tuning.description.get("rank"), tuning.description.get("kind")
-    whole = len(tuning.arrays) % _STORED.itemsize == 0
-    numbers = np.frombuffer(tuning.arrays if whole else b"", dtype=_STORED).astype(np.float32)
-    known = rank if described == "low-rank" and isinstance(rank, int) else 0
-    if known < 1 or len(numbers) != known * sum(map(sum, shapes)) or not np.isfinite(numbers).all():
-        raise EncoderError("What examples taught the plain reader does not fit it.", hint="Teach the question again.")
-    return _cut(numbers, shapes, known)
-
-
-def _cut(numbers: Floats, shapes: Sequence[tuple[int, ...]], rank: int) -> Iterator[Factors]:
-    start = 0
-    for out, inner in shapes:
-        middle, stop = start + out * rank, start + (out + inner) * rank
-        yield Factors(numbers[start:middle].reshape(out, rank), numbers[middle:stop].reshape(rank, inner))
-        start = stop

@@ -14,7 +14,7 @@ from retriever.core.protocols import OnStep, Tuning
 from retriever.core.types import Embeddings, Ids
 from retriever.encoders.bert.arrays import ArrayBert, plan_packs, read_weights, to_tuning, tuned_weights
 from retriever.encoders.bert.layout import TOKENIZER, BertLayout
-from retriever.encoders.device import check_device, check_dtype, pick_device, pick_dtype
+from retriever.encoders.device import check_dtype, pick_device, pick_dtype
 
 if TYPE_CHECKING:
     from retriever.encoders.bert.tensors import TensorBert
@@ -85,7 +85,8 @@ class BertReader:
     """
 
     def __init__(self, layout: BertLayout, *, device: str = "auto", dtype: str = "auto") -> None:
-        check_device(device)
+        if device not in ("auto", "cpu"):  # which are there always, and known without torch
+            pick_device(device)
         check_dtype(dtype)
         self._layout, self._device = layout, device
         self._asked = None if dtype in ("auto", "float32") else dtype

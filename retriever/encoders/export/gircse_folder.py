@@ -34,15 +34,9 @@ are cut after {text} tokens. The words of the soft tokens need retriever.
 
 
 def write(encoder: GircseEncoder, folder: Path, name: str) -> Written:
-    """Write the model with its loader; arguments and errors as `export_gircse`'s."""
-    export_gircse(encoder, folder)
-    return Written(LOADER, _CARD.format(**card_facts(encoder, name), steps=encoder.steps))
-
-
-def export_gircse(encoder: GircseEncoder, folder: Path) -> None:
     """Write the model, the tokenizer, the settings and the loader, and compare what it gives with the encoder.
 
-    The encoder is one in float32, the folder empty or not there yet.
+    The encoder is one in float32, the folder, which gets the name, empty or not there yet.
 
     Raises:
         EncoderError: the written model gives other vectors.
@@ -63,3 +57,4 @@ def export_gircse(encoder: GircseEncoder, folder: Path) -> None:
     with torch.random.fork_rng():  # making a model draws its weights before they are read
         loaded = gircse_loader.Gircse(folder, str(backbone.device))
     check_probes(encoder, lambda texts, instruction: loaded.encode(texts, instruction).cpu().numpy())
+    return Written(LOADER, _CARD.format(**card_facts(encoder, name), steps=encoder.steps))

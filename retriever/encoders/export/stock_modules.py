@@ -91,20 +91,9 @@ class PromptTokens:
 
 
 def write(encoder: PromptEncoder, folder: Path, name: str) -> Written:
-    """Write an encoder as a sentence-transformers folder; arguments and errors as `export_sentence_transformer`'s."""
-    most = export_sentence_transformer(encoder, folder)
-    look_ahead = f" over {encoder.look_ahead} look-ahead tokens" if encoder.look_ahead else ""
-    shown = {"pooling": encoder.pooling, "look_ahead": look_ahead, "mark": MARK, "plain": PLAIN_MARK}
-    return Written("sentence-transformers", _CARD.format(**card_facts(encoder, name), **shown, most=most))
-
-
-def export_sentence_transformer(encoder: PromptEncoder, folder: Path) -> int:
     """Write an encoder as a sentence-transformers folder, and compare what it gives with the encoder.
 
-    The encoder is one in float32, the folder empty or not there yet.
-
-    Returns:
-        The most tokens of a rendered prompt; longer texts are cut to fit.
+    The encoder is one in float32, the folder, which gets the name, empty or not there yet.
 
     Raises:
         EncoderError: its pooling is no weighted mean of states read in one pass, its template is not text-first, or
@@ -112,15 +101,16 @@ def export_sentence_transformer(encoder: PromptEncoder, folder: Path) -> int:
     """
     tokens = _prompt_tokens(encoder)
     tokenizer = exported_tokenizer(encoder, tokens)
-    most = min(longest_prompt(encoder, tokens), encoder.backbone.positions)
-    tokenizer.model_max_length = most
+    most = tokenizer.model_max_length = min(longest_prompt(encoder, tokens), encoder.backbone.positions)
     _write_model(encoder, tokens, tokenizer, folder)
     _stock_model(encoder, tokens, folder).save(str(folder), create_model_card=False)
     loaded = _theirs("SentenceTransformer")(str(folder), device=str(encoder.backbone.device), local_files_only=True)
     check_probes(
         encoder, lambda texts, instruction: loaded.encode(texts, prompt=instruction or None, show_progress_bar=False)
     )
-    return most
+    look_ahead = f" over {encoder.look_ahead} look-ahead tokens" if encoder.look_ahead else ""
+    shown = {"pooling": encoder.pooling, "look_ahead": look_ahead, "mark": MARK, "plain": PLAIN_MARK}
+    return Written("sentence-transformers", _CARD.format(**card_facts(encoder, name), **shown, most=most))
 
 
 def pooling_shares(encoder: PromptEncoder) -> Shares:

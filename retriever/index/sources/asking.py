@@ -187,7 +187,7 @@ class _Permitted:
         """Description of the reader by its name alone: nothing is loaded for it."""
         from retriever.encoders.answers.answerer import AnswererSpec
 
-        return AnswererSpec(self._by.name, self._by.name, host="", prompt="", loopback=True)
+        return AnswererSpec(self._by.name)
 
     @property
     def fingerprint(self) -> str:
