@@ -38,11 +38,10 @@ class NumbersRequest:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Numbers, the groups they are of, and the fields they were read from."""
+    """Numbers, and the groups they are of."""
 
     groups: Groups
     numbers: Numbers
-    columns: Columns
 
 
 def numbers_of(index: HasOpened, groups: Groups, request: NumbersRequest) -> Counted:
@@ -60,8 +59,8 @@ def numbers_of(index: HasOpened, groups: Groups, request: NumbersRequest) -> Cou
     if not groups.documents:
         raise nothing_matches(store, condition)
     known, columns = store.documents.fields(), read_columns(index)
-    rating = _named(request.stars, known) or columns.stars
-    written = _named(request.date, known) or columns.date
+    rating = columns.stars if request.stars is None else resolve_field(request.stars, known)
+    written = columns.date if request.date is None else resolve_field(request.date, known)
     metadata = [values_by_name(document.metadata) for document in groups.documents]
     stars = [star_value(values.get(rating)) for values in metadata] if rating else []
     days = [iso_date(values.get(written)) for values in metadata] if written else []
@@ -72,26 +71,15 @@ def numbers_of(index: HasOpened, groups: Groups, request: NumbersRequest) -> Cou
             f"The field {written!r} holds no dates." if written else "No field of these reviews holds dates.",
             hint="Name the one that does with --date; dates are written as 2024-05-31.",
         )
-    segments = {}
-    for name in request.by:
-        field = _role(name, columns, known)
-        segments[name] = field_values(groups.documents, field, known)
+    segments = {name: field_values(groups.documents, _role(name, columns, known), known) for name in request.by}
     unit = request.period or fitting(day for day in days if day)
-    numbers = count(groups, stars, segments=segments, days=days, unit=unit)
-    return Counted(
-        groups, numbers, Columns(columns.text, columns.id, columns.product, columns.category, rating, written)
-    )
+    return Counted(groups, count(groups, stars, segments=segments, days=days, unit=unit))
 
 
 def usual_segments(index: HasOpened) -> tuple[str, ...]:
     """Return the fields that reviews are compared by unless told: those with products and categories, where known."""
     columns = read_columns(index)
     return tuple(column for column in (columns.product, columns.category) if column)
-
-
-def _named(name: str | None, known: dict[str, str]) -> str:
-    """Return the field that a name means; nothing for None."""
-    return "" if name is None else resolve_field(name, known)
 
 
 def _role(name: str, columns: Columns, known: dict[str, str]) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from retriever.core.errors import InputError
 from retriever.core.types import JSON, BadRow
 from retriever.corpus.readers import read_fields
-from retriever.corpus.rows import Limits, ReadingOptions, Row
+from retriever.corpus.rows import ReadingOptions, Row
 from retriever.training.layouts import Layout, QAFields, Role, describe, find_layout
 
 KEPT_BAD_ROWS = 1000
@@ -158,18 +158,15 @@ class _Reader:
     def __init__(self, file: str, encoding: str | None) -> None:
         self.file = file
         self.used: dict[Role, tuple[str, ...]] = {}
-        self._limits = Limits()
         self._encoding = encoding
         self._layout: Layout | None = None
 
     def read(self) -> Iterator[TrainingRow | BadRow]:
-        for row in read_fields(
-            self.file, QAFields(), limits=self._limits, encoding=self._encoding, options=ReadingOptions(raw=True)
-        ):
+        for row in read_fields(self.file, QAFields(), encoding=self._encoding, options=ReadingOptions(raw=True)):
             try:
                 yield self._convert(row)
             except _RowError as error:
-                yield BadRow(self.file, row.line, None, str(error), row.excerpt(self._limits.raw_chars))
+                yield BadRow(self.file, row.line, None, str(error), row.excerpt())
 
     def _convert(self, row: Row) -> TrainingRow:
         if row.values is None:

@@ -94,7 +94,7 @@ def test_what_was_seen_of_saved_categories_does_not_move_when_others_come(full, 
     full.add([Document(f"many{row:02}", f"kettle {row}") for row in range(10, 70)])
     found = full.clusterings.get("products").assignments
     assert (found["seen"], found["unseen"]) == (0, 0)
-    monkeypatch.setattr(CategoryNames, "place", lambda self, vectors, base: [(2,)] * len(vectors))
+    monkeypatch.setattr(CategoryNames, "place", lambda self, part, base: [(2,)] * len(part.documents))
     full.add([Document("later", "toy later")])
     assert full.clusterings.get("products").assignments == {**found, "later": 2}
 

@@ -64,20 +64,19 @@ class Choice:
         return cls(k, [Tried.from_json(tried) for tried in document["curve"]])
 
 
-def choose_k(vectors: Embeddings, *, seed: int = 0) -> Choice:
+def choose_k(vectors: Embeddings) -> Choice:
     """Return the number of clusters with the highest mean silhouette among those that hold, the smaller of equals.
 
     Where none holds it is the one that holds best. At least three rows a cluster are asked for, so that a cluster is
-    more than a pair; where the rows (n, dim) of length 1 are too few or all alike there is one cluster. The seed is
-    that of the sample looked at and of k-means.
+    more than a pair; where the rows (n, dim) of length 1 are too few or all alike there is one cluster.
     """
     with single_threaded():
-        rows = compared_rows(vectors, max(_TRIED), seed)
+        rows = compared_rows(vectors, max(_TRIED))
         most = min(len(rows) // 3, len(different(rows)))
         rows = reduced(rows)
         curve = []
         for k in (k for k in _TRIED if k <= most):
-            labels, stability = consensus(rows, k, seed=seed)
+            labels, stability = consensus(rows, k)
             curve.append(Tried(k, round(float(silhouette_score(rows, labels, metric="cosine")), 6), stability))
     holding = [tried for tried in curve if tried.holds]
     if holding:

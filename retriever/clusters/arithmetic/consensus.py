@@ -77,15 +77,14 @@ def reduced(rows: Embeddings) -> Embeddings:
     return np.ascontiguousarray(rows @ axes[:, -_DIMENSIONS:])
 
 
-def consensus(rows: Embeddings, k: int, *, seed: int = 0) -> tuple[Labels, Stability | None]:
+def consensus(rows: Embeddings, k: int) -> tuple[Labels, Stability | None]:
     """Return the cluster of every row (n,), from 0 to k - 1 with none empty, and how well the partition holds.
 
     Args:
         rows: (n, dim) of length 1 before `reduced`; of fewer than `LEAST` is not said how well it holds.
         k: clusters, at least 2 and no more than there are different rows.
-        seed: of the starts and of the rows left out.
     """
-    draw = np.random.default_rng([seed, k])
+    draw = np.random.default_rng([0, k])
     runs = _best(rows, _runs(rows, k, max(8, min(_DRAWS, _MOST_CENTROIDS // k)), _KEPT, draw), k)
     agreed = _agreed(runs, k, _REFERENCES)
     labels = _labels(rows, trained(rows, directions(rows, agreed, k)))
