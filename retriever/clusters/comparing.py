@@ -1,14 +1,17 @@
-"""Compare two instructions: the ranks of one query's hits, or the clusters documents are in."""
+"""Compare two instructions: the ranks of one query's hits, or the clusters documents are in; as JSON or a page."""
 
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from retriever.clusters.clustering import Clustering
+from retriever.clusters.pages import page
 from retriever.core.errors import UsageError
+from retriever.core.paths import write_output
 from retriever.core.results import SCHEMA_VERSION, Hit, SearchResult
 from retriever.core.verdicts import Verdict
 
@@ -185,3 +188,20 @@ def compare_clusters(first: Clustering, second: Clustering) -> ClusterChange:
     flows.sort(key=lambda flow: (-len(flow.ids), flow.first, flow.second))
     rand, information = adjusted_rand_score(labels, other), adjusted_mutual_info_score(labels, other)
     return ClusterChange((first, second), flows, float(rand), float(information))
+
+
+def write_page(path: Path, change: RankChange | ClusterChange) -> None:
+    """Write a comparison as a page without scripts: what texts and models say is shown, never run.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    if isinstance(change, RankChange):
+        title, says = change.results[0].query, [f"{change.overlap:.0%} of the hits are in both.", *change.approximate]
+    else:
+        title = "Clusters"
+        says = [
+            f"{change.moved} documents are in another cluster. Adjusted Rand index {change.rand:.2f}, "
+            f"adjusted mutual information {change.information:.2f}."
+        ]
+    write_output(path, page("comparison.html", change=change, title=title, says=says), "--html")

@@ -70,6 +70,7 @@ def test_labels_are_short_and_share_no_word_where_each_has_its_own():
 def test_labels_are_never_the_same():
     named = [["a", "b"], ["a", "b"], ["b", "a"], [], [], ["z"]]
     assert labels_of(named) == ["a", "a, b", "b", "unnamed", "unnamed (4)", "z"]
+    assert labels_of([["late"], ["Late"]]) == ["late", "Late (1)"]
     assert labels_of([["a"], ["a"], ["a"]]) == ["a", "a (1)", "a (2)"]
 
 

@@ -1,6 +1,5 @@
 import csv
 import datetime
-import gzip
 import io
 import json
 from decimal import Decimal
@@ -77,14 +76,6 @@ def test_csv_holds_texts_far_above_the_csv_modules_limit(tmp_path):
     with path.open("w", newline="") as file:
         csv.writer(file, delimiter="\t").writerows([["id", "text"], ["1", text]])
     assert list(read_documents([path])) == [Document("1", text)]
-
-
-@pytest.mark.parametrize("name", ["a.jsonl.gz", "A.CSV.GZ"])
-def test_gz(tmp_path, name):
-    path = tmp_path / name
-    plain = b"id,text\n1,a\n" if "CSV" in name else b'{"id": "1", "text": "a"}\n'
-    path.write_bytes(gzip.compress(plain))
-    assert list(read_documents([path])) == [Document("1", "a")]
 
 
 def test_parquet_converts_what_json_lacks(tmp_path):

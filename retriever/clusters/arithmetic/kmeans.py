@@ -44,11 +44,6 @@ class Partition:
         """The number of clusters."""
         return len(self.centroids)
 
-    @property
-    def sizes(self) -> NDArray[np.int64]:
-        """Rows of every cluster, (k,)."""
-        return np.bincount(self.labels, minlength=self.k)
-
 
 def spherical_kmeans(vectors: Embeddings, k: int) -> Partition:
     """Cluster rows, every one into a cluster.
