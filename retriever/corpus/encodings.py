@@ -68,7 +68,6 @@ class EncodingError(InputError):
     """
 
     def __init__(self, file: str, found: Foreign) -> None:
-        self.found = found
         if found.encoding:
             problem = f"in {found.encoding}, line {found.line} reads {shortened(found.text, _SHOWN)!r}"
             hint = f"If that looks right, run it again with --encoding {found.encoding}; otherwise name another."

@@ -5,7 +5,7 @@ from retriever.clusters.comparing import compare_clusters
 from retriever.clusters.edit_requests import ClusterEdits
 from retriever.clusters.groups import groups_of
 from retriever.clusters.having import parse_having
-from retriever.clusters.index_numbers import NumbersRequest, numbers_of
+from retriever.clusters.index_numbers import numbers_of
 from retriever.clusters.map import map_places, write_map
 from retriever.clusters.report import make_report
 from retriever.core.errors import UsageError
@@ -146,7 +146,7 @@ def test_numbers_count_reviews_and_not_their_sentences(index, topics):
 def test_a_report_of_sentences_quotes_them_and_counts_reviews(index, topics):
     index.clusterings.save("told", topics)
     found = index.clusterings.get("told")
-    report = make_report(found, numbers_of(index, groups_of(found), NumbersRequest(stars="stars")), {})
+    report = make_report(found, numbers_of(index, groups_of(found), stars="stars"), {})
     assert report.numbers.documents == 26
     for section in report.sections:
         assert len(section.numbers.reviews) == 9 + 2
