@@ -78,6 +78,12 @@ def test_when_all_are_read_shares_are_exact(index, reader):
         assert (estimate.interval.value, estimate.interval.low, estimate.interval.high) == (truth, truth, truth)
 
 
+def test_a_text_that_the_base_view_lacks_stops_no_clustering(index):
+    base = index._opened.sources.view(index._opened.sources.base)
+    index._opened.store.vectors.remove_oldest(base.view_id, 1)
+    assert len(index.cluster(WHO, k=4, read=150).clusters) == 4
+
+
 def test_texts_that_stay_unread_are_said_and_a_limit_holds(tmp_path, index, reader):
     reader.silent = set(TEXTS[::2])
     clustering = index.cluster(WHO, k=4, read=150)
