@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from retriever.clusters.arithmetic.choice import Choice
 from retriever.clusters.arithmetic.consensus import Stability
 from retriever.clusters.classifying import base_vectors
@@ -131,8 +133,8 @@ def kept(store: Store, stored: StoredClustering) -> Kept:
             document["instruction"], where=request_filter(store, document["where"], document["instruction"])
         ),
         clusters=clusters,
-        choice=None if chosen is None else Choice.from_json(chosen, len(clusters)),
-        stability=None if stability is None else Stability.from_json(stability),
+        choice=chosen and TypeAdapter(Choice).validate_python({"k": len(clusters), **chosen}),
+        stability=stability and TypeAdapter(Stability).validate_python(stability),
         months=document["months"],
         texts=document["texts"],
         places=_places(document["places"]),

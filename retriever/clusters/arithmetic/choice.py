@@ -3,7 +3,7 @@
 The measure of how far clusters are apart is the mean silhouette (Rousseeuw, "Silhouettes", 1987).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,12 +35,6 @@ class Tried:
         stability = None if self.stability is None else self.stability.to_json()
         return {"k": self.k, "silhouette": self.silhouette, "stability": stability}
 
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> "Tried":
-        """Return the try of a JSON object that `to_json` made."""
-        stability = document["stability"]
-        return cls(document["k"], document["silhouette"], None if stability is None else Stability.from_json(stability))
-
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -57,11 +51,6 @@ class Choice:
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
         return {"by": "mean silhouette", "curve": [tried.to_json() for tried in self.curve]}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any], k: int) -> "Choice":
-        """Return the choice of ``k`` clusters by a JSON object that `to_json` made."""
-        return cls(k, [Tried.from_json(tried) for tried in document["curve"]])
 
 
 def choose_k(vectors: Embeddings) -> Choice:

@@ -7,7 +7,6 @@ Consensus of Cluster Ensembles", Pattern Recognition 2010). Starts are drawn as 
 randomly disturbed distances rather than by summing them up: a rounding error rarely changes which row that is.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,11 +57,6 @@ class Stability:
     def to_json(self) -> dict[str, float | bool]:
         """Return the documented JSON object."""
         return {"repeated": self.repeated, "halves": self.halves, "holds": self.holds}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, float]) -> "Stability":
-        """Return the stability of a JSON object that `to_json` made."""
-        return cls(document["repeated"], document["halves"])
 
 
 WHOLE = Stability(1.0, 1.0)
