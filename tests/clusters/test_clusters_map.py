@@ -10,7 +10,7 @@ from retriever.core.errors import OutputError
 from retriever.core.types import Document
 from retriever.core.verdicts import Verdict
 
-HOSTILE = "</script><script>alert(1)</script> <!-- __SCRIPT__ & \u2028 toy $x_1^2$"
+HOSTILE = "</script><script>alert(1)</script> <!-- {{ script }} & \u2028 toy $x_1^2$"
 
 
 @pytest.fixture
