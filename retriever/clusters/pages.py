@@ -7,7 +7,7 @@ from retriever.core.text import printable, readable_markdown
 
 
 def page(template: str, **values: Any) -> str:  # noqa: ANN401 - whatever the template shows
-    """Return a template filled with values; one of HTML escapes them all, one of Markdown by its filter ``plain``."""
+    """Return a filled template: one of HTML escapes every value, one of Markdown what goes through ``plain``."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(

@@ -55,7 +55,7 @@ def share(count: int, total: int) -> Interval:
 
 
 def wilson(value: float, total: float, quantile: float) -> tuple[float, float]:
-    """Return the ends of Wilson's interval for a share of ``total`` texts, at a quantile of the normal or t."""
+    """Return the ends of Wilson's interval for a share of ``total`` texts, given a quantile of its distribution."""
     room = quantile * quantile / total
     middle = (value + room / 2) / (1 + room)
     half = quantile * float(np.sqrt(value * (1 - value) / total + room / (4 * total))) / (1 + room)
