@@ -122,9 +122,9 @@ def outcome(answers: Answers, category: int, prediction: Prediction | None = Non
 
 def _scaled(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return a block of vectors (n, dim) about its mean, with a mean squared length of 1."""
-    centred = rows - rows.mean(axis=0)
+    centred: NDArray[np.float32] = rows - rows.mean(axis=0)
     size = float(np.sqrt(np.mean(np.sum(centred.astype(np.float64) ** 2, axis=1))))
-    return centred / np.float32(size) if size > 0 else centred
+    return np.asarray(centred / np.float32(size)) if size > 0 else centred
 
 
 def _scores(rows: NDArray[np.float32], truth: Floats, everything: NDArray[np.float32]) -> Floats:
