@@ -3,7 +3,7 @@
 The name of a category is read three times over, since a word alone is shorter than what the model reads; `placing` has
 the rules. Where examples taught the question, text and name are what its head makes of both encoders' vectors, and the
 rules are the same; but where all categories are answers that were taught, no document belongs to none of them. Where a
-language model serves the question, it is asked for the category itself: a closed question (`closed`).
+language model serves the question, it is asked for the category itself: a closed question (`categories`).
 """
 
 from collections.abc import Sequence
@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from retriever.clusters.categories import Category
-from retriever.clusters.closed import options_of
+from retriever.clusters.categories import Category, options_of
 from retriever.clusters.clustering import Clustering, ClusterRequest
 from retriever.clusters.describing import described_anew
 from retriever.clusters.material import Material, read_material

@@ -148,8 +148,8 @@ class Clusterings:
         self, request: "ClassifyRequest", reader: str, read: Read, progress: OnIndexing | None
     ) -> "Clustering":
         """Put documents to the categories that a language model chooses for them, asked a closed question."""
+        from retriever.clusters.categories import closed_question
         from retriever.clusters.classifying import sorted_by_answers
-        from retriever.clusters.closed import closed_question
         from retriever.clusters.reading import read_sample
 
         opened, question = self._opened, closed_question(request.instruction, request.categories)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retriever.clusters.arithmetic.kmeans import Partition, nearest
-from retriever.clusters.closed import option_numbers
+from retriever.clusters.categories import option_numbers
 from retriever.clusters.material import Material
 from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings
