@@ -2,12 +2,12 @@
 
     python benchmarks/sample_coverage.py --runs 250 --output benchmarks/results/sample_coverage.json
 
-A corpus has texts of five categories, vectors that tell these apart by nothing, a little, well or perfectly, stars, and
-two groups with unlike shares. In some settings a search has read 50 texts before, most of them of one category. 100
-texts are drawn uniformly, the others of the budget where prediction is least sure; then everything is predicted and
-estimated, as the product does it. A setting is repeated with new corpora and new draws. Every estimate has: how often
-it was given (it is not where there are too few cases), in how much of all runs it was given and missed the truth, how
-often it holds where it was given, and its mean width, also without predictions.
+A corpus has texts of five categories and vectors that tell these apart by nothing, a little, well or perfectly. In some
+settings a search has read 50 texts before, most of them of one category. 100 texts are drawn uniformly, the others of
+the budget where prediction is least sure; then everything is predicted and estimated, as the product does it. A setting
+is repeated with new corpora and new draws. Every estimate has: how often it was given (it is not where there are too
+few cases), in how much of all runs it was given and missed the truth, how often it holds where it was given, and its
+mean width, also without predictions.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from common import write
 from retriever.clusters.arithmetic import estimates
 from retriever.clusters.arithmetic.estimates import Estimate, Outcome
 from retriever.clusters.arithmetic.prediction import UNREAD, Answers, Prediction, agreement, outcome, predict
-from retriever.clusters.arithmetic.sampling import UNIFORM, Floats, Mask, Sample, Weights, draw, weigh
+from retriever.clusters.arithmetic.sampling import UNIFORM, Floats, Sample, draw, weigh
 
 SHARES = (0.05, 0.1, 0.2, 0.5, 0.15)
 PREDICTORS = {"useless": 0.0, "weak": 1.5, "good": 4.0, "perfect": 12.0}
@@ -34,7 +34,6 @@ WANTED = 0.93
 ROUNDED = 4
 
 _DIMENSIONS = 8
-_STARS = np.array([1.5, 2.5, 3.0, 4.5, 4.0])  # their mean in every category
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +48,10 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Corpus:
-    """The truth: categories (n,), vectors (n, dim), stars (n,) and a group (n,) of a third of the texts."""
+    """The truth: categories (n,) and vectors (n, dim)."""
 
     categories: Answers
     vectors: Floats
-    stars: Floats
-    group: Mask
 
 
 def main() -> None:
@@ -92,9 +89,7 @@ def made(setting: Setting, rng: np.random.Generator) -> Corpus:
     categories = rng.permutation(np.repeat(np.arange(len(SHARES)), [*counts, setting.texts - counts.sum()]))
     vectors = rng.standard_normal((setting.texts, _DIMENSIONS))
     vectors[np.arange(setting.texts), categories] += PREDICTORS[setting.predictor]
-    stars = np.clip(np.round(_STARS[categories] + rng.standard_normal(setting.texts)), 1, 5)
-    group = rng.random(setting.texts) < np.where(categories == 2, 0.5, 0.3)
-    return Corpus(categories, vectors, stars, group)
+    return Corpus(categories, vectors)
 
 
 def read(corpus: Corpus, setting: Setting, seed: int) -> tuple[Sample, Answers]:
@@ -139,23 +134,11 @@ def estimated(
     pairs = zip(both, others, strict=True)
     gap = float(has.mean() - other.mean())
     yield "between answers", gap, *(estimates.answer_difference(*pair, weights) for pair in pairs)
-    sides = [(side, weigh(sample.among(side), (answers != UNREAD)[side])) for side in (corpus.group, ~corpus.group)]
-    gap = float(has[corpus.group].mean() - has[~corpus.group].mean())
-    yield "between groups", gap, *(between_groups(answer, sides) for answer in both)
-    mean, rest = float(corpus.stars[has].mean()), float(corpus.stars[~has].mean() - corpus.stars.mean())
-    yield "mean stars", mean, *(estimates.field_mean(corpus.stars, answer, weights) for answer in both)
-    yield "impact", rest, *(estimates.impact(corpus.stars, answer, weights) for answer in both)
 
 
 def outcomes(answers: Answers, category: int, prediction: Prediction | None) -> tuple[Outcome, Outcome]:
     """Return an answer with its predictions and without."""
     return outcome(answers, category, prediction), outcome(answers, category)
-
-
-def between_groups(answer: Outcome, sides: list[tuple[Mask, Weights]]) -> Estimate:
-    """Return the difference of an answer's share in two groups."""
-    first, second = (estimates.share(answer.among(side), weights) for side, weights in sides)
-    return estimates.share_difference(first, second)
 
 
 def row(values: list[tuple[float, Estimate, Estimate]]) -> dict[str, Any]:

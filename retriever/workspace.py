@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retriever.clusters.chosen import BUDGET, Read
+from retriever.clusters.budget import BUDGET, Read
 from retriever.clusters.part import Clusterings
 from retriever.core.contexts import Closing
 from retriever.core.errors import InputError

@@ -300,7 +300,7 @@ def report(  # noqa: PLR0913 - one parameter per option
     Example: retriever report complaints -o complaints.html --by product --period quarter
     """
     from retriever.clusters.groups import groups_of, require_drawn
-    from retriever.clusters.index_numbers import NumbersRequest, numbers_of, usual_segments
+    from retriever.clusters.index_numbers import numbers_of, usual_segments
     from retriever.clusters.periods import period_unit
     from retriever.clusters.report import make_report, model_names, report_format, write_report
     from retriever.workspace import Index
@@ -314,7 +314,8 @@ def report(  # noqa: PLR0913 - one parameter per option
         clustering = opened.clusterings.get(name, progress=line.show)
         segments = tuple(by) if by else usual_segments(opened)
         require_drawn(clustering)
-        counted = numbers_of(opened, groups_of(clustering), NumbersRequest(segments, unit, stars, date, where))
+        groups = groups_of(clustering)
+        counted = numbers_of(opened, groups, segments, period=unit, stars=stars, date=date, where=where)
         status = opened.status()
     made = make_report(clustering, counted, model_names(status.encoder, status.plain), where=where)
     if file is not None:

@@ -39,8 +39,7 @@ def compare(  # noqa: PLR0913 - one parameter per option
 
     Example: retriever compare --instruction "What broke?" --instruction "How do they feel?" --query "bad battery"
     """
-    from retriever.clusters.comparing import ClusterChange, RankChange, compare_clusters, compare_ranks
-    from retriever.clusters.comparison_page import write_page
+    from retriever.clusters.comparing import ClusterChange, RankChange, compare_clusters, compare_ranks, write_page
     from retriever.core.requests import SearchRequest
 
     if instruction is None or len(instruction) != 2:

@@ -15,7 +15,7 @@ from retriever.core.options import option
 from retriever.core.text import printable
 
 if TYPE_CHECKING:
-    from retriever.clusters.chosen import Read
+    from retriever.clusters.budget import Read
     from retriever.core.results import KnownAnswers
     from retriever.workspace import Index
 

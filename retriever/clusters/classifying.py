@@ -3,7 +3,7 @@
 The name of a category is read three times over, since a word alone is shorter than what the model reads; `placing` has
 the rules. Where examples taught the question, text and name are what its head makes of both encoders' vectors, and the
 rules are the same; but where all categories are answers that were taught, no document belongs to none of them. Where a
-language model serves the question, it is asked for the category itself: a closed question (`closed`).
+language model serves the question, it is asked for the category itself: a closed question (`categories`).
 """
 
 from collections.abc import Sequence
@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from retriever.clusters.categories import Category
-from retriever.clusters.closed import options_of
+from retriever.clusters.categories import Category, options_of
 from retriever.clusters.clustering import Clustering, ClusterRequest
 from retriever.clusters.describing import described_anew
 from retriever.clusters.material import Material, read_material
-from retriever.clusters.placing import FLOOR, NO_FLOOR, CategoryNames, Options, Places
+from retriever.clusters.placing import FLOOR, NO_FLOOR, CategoryNames, Options, Places, Placing
 from retriever.core.errors import InputError
 from retriever.core.similarity import normalise
 from retriever.core.types import Document, Embeddings
@@ -64,39 +63,21 @@ def classify(opened: Opened, shown: Listed, request: ClassifyRequest) -> Cluster
         material = read_material(store, shown, request.where)
     if not material.documents:
         raise nothing_matches(store, request.where)
-    said = [read_of(category) for category in categories]
     titles, floor = [category.name for category in categories], FLOOR
-    (names,) = encode_texts([source], said)
+    (names,) = encode_texts([source], [_read_of(category) for category in categories])
     if (learned := source.alone(titles, names)) is not None:  # what all of these look like has been learned from
         names, floor = learned, NO_FLOOR
     placing = CategoryNames(
-        with_examples(names, categories, material), material.vectors.mean(axis=0), request.several, floor
+        _with_examples(names, categories, material), material.vectors.mean(axis=0), request.several, floor
     )
-    base = None
     if not of_one_encoder(sources.base, source.root):
         (known,) = encode_texts([sources.base], titles)
         placing = replace(placing, base=known, base_fingerprint=sources.base.key.fingerprint)
-        base = base_vectors(opened, placing, material.documents)
-    return sorted_into(material, shown.view.view_id, request, placing, base)
-
-
-def sorted_into(
-    material: Material, view: int, request: ClassifyRequest, placing: CategoryNames, base: Embeddings | None
-) -> Clustering:
-    """Put documents to categories.
-
-    Args:
-        material: the documents, with their vectors under the instruction.
-        view: id of the view.
-        request: what is asked.
-        placing: the categories.
-        base: (n, e) of the documents by the base encoder; None where the view's encoder is the only one.
-    """
-    fit = placing.fit(material.vectors, base)
+    fit = placing.fit(material.vectors, base_vectors(opened, placing, material.documents))
     ids = [document.id for document in material.documents]
     places = dict(zip(ids, placing.chosen(fit), strict=True))
     margins = dict(zip(ids, [round(float(margin), 4) for margin in fit.margins], strict=True))
-    return replace(_categorised(material, view, request, placing, places), margins=margins)
+    return replace(_categorised(material, shown.view.view_id, request, placing, places), margins=margins)
 
 
 def sorted_by_answers(opened: Opened, shown: Listed, request: ClassifyRequest) -> Clustering:
@@ -121,7 +102,7 @@ def sorted_by_answers(opened: Opened, shown: Listed, request: ClassifyRequest) -
     names = [option.name for option in options]
     (vectors,) = encode_texts([source], names)
     placing = Options(shown.instruction, names, vectors)
-    places = dict(zip([document.id for document in material.documents], placing.place(material.answers), strict=True))
+    places = dict(zip([document.id for document in material.documents], placing.place(material, None), strict=True))
     for number, option in enumerate(options):
         places |= {id: (number,) for id in option.examples if id in places}
     return _categorised(material, shown.view.view_id, replace(request, categories=options), placing, places)
@@ -145,13 +126,13 @@ def _categorised(
     )
 
 
-def base_vectors(opened: Opened, placing: CategoryNames, documents: Sequence[Document]) -> Embeddings | None:
+def base_vectors(opened: Opened, placing: Placing, documents: Sequence[Document]) -> Embeddings | None:
     """Return what the base encoder makes of documents (n, e), read now where the base view lacks them.
 
-    None where it is not the encoder that the categories' names were read by.
+    None where documents are not put by categories' names that this encoder read.
     """
     sources, store = opened.sources, opened.store
-    if sources.base.key.fingerprint != placing.base_fingerprint:
+    if not isinstance(placing, CategoryNames) or sources.base.key.fingerprint != placing.base_fingerprint:
         return None
     contents = store.documents.known([document.text for document in documents])  # by text
     held = sources.stored(sources.base, np.array(list(contents.values()), dtype=np.int64))
@@ -163,13 +144,13 @@ def base_vectors(opened: Opened, placing: CategoryNames, documents: Sequence[Doc
     return np.stack([vectors[contents[document.text]] for document in documents])
 
 
-def read_of(category: Category) -> str:
+def _read_of(category: Category) -> str:
     """Return the text that is read of a category."""
     said = ", ".join([category.name] * 3)
     return f"{said}: {category.description}" if category.description else said
 
 
-def with_examples(names: Embeddings, categories: Sequence[Category], material: Material) -> Embeddings:
+def _with_examples(names: Embeddings, categories: Sequence[Category], material: Material) -> Embeddings:
     """Return the vectors of categories (k, dim): those of their names, moved by their examples."""
     rows = {document.id: row for row, document in enumerate(material.documents)}
     mean, moved = material.vectors.mean(axis=0), names.copy()
@@ -178,15 +159,3 @@ def with_examples(names: Embeddings, categories: Sequence[Category], material: M
         if known:
             moved[number] += EXAMPLES * (material.vectors[known].mean(axis=0) - mean)
     return normalise(moved)
-
-
-def require_documents(opened: Opened, ids: Sequence[str]) -> None:
-    """Refuse ids of which there is no document.
-
-    Raises:
-        InputError: the first of them is named.
-    """
-    there = opened.documents(ids)
-    for id in ids:
-        if id not in there:
-            raise InputError(f"There is no document {id!r}.", hint="Ids are those of the corpus.")

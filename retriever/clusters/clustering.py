@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from retriever.clusters.arithmetic.choice import Choice
 from retriever.clusters.arithmetic.consensus import Stability
-from retriever.clusters.chosen import BUDGET, Read
+from retriever.clusters.budget import BUDGET, Read
 from retriever.clusters.fields import Spread
 from retriever.clusters.material import Material
 from retriever.clusters.phrases import Phrase
-from retriever.clusters.placing import CategoryNames, Centroids, Options, Places, Placing
+from retriever.clusters.placing import CategoryNames, Centroids, Places, Placing
 from retriever.clusters.reading import Sampled
 from retriever.core.errors import UsageError
 from retriever.core.results import SCHEMA_VERSION, KnownAnswers, Lessons
@@ -177,7 +177,7 @@ class Clustering:
     @property
     def question(self) -> str:
         """The question of the view: the closed one that documents were sorted by, else the instruction."""
-        return self.placing.question if isinstance(self.placing, Options) else self.request.instruction or ""
+        return self.placing.question or self.request.instruction or ""
 
     @property
     def several(self) -> bool:

@@ -1,14 +1,17 @@
-"""Compare two instructions: the ranks of one query's hits, or the clusters documents are in."""
+"""Compare two instructions: the ranks of one query's hits, or the clusters documents are in; as JSON or a page."""
 
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from retriever.clusters.clustering import Clustering
+from retriever.clusters.pages import page
 from retriever.core.errors import UsageError
+from retriever.core.paths import write_output
 from retriever.core.results import SCHEMA_VERSION, Hit, SearchResult
 from retriever.core.verdicts import Verdict
 
@@ -21,10 +24,6 @@ class Side:
 
     instruction: str | None
     verdict: Verdict | None
-
-    def verdict_json(self) -> dict[str, Any] | None:
-        """Return the documented JSON object of the verdict."""
-        return None if self.verdict is None else self.verdict.to_json()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,7 @@ class RankChange:
             "instructions": [side.instruction or "" for side in self.sides],
             "paths": [result.path for result in self.results],
             "known_answers": [result.known_answers and asdict(result.known_answers) for result in self.results],
-            "verdicts": [side.verdict_json() for side in self.sides],
+            "verdicts": [side.verdict and side.verdict.to_json() for side in self.sides],
             "overlap": round(self.overlap, 4),
             "documents": [move.to_json() for move in self.moved],
         }
@@ -140,7 +139,7 @@ class ClusterChange:
         return {
             "schema_version": SCHEMA_VERSION,
             "instructions": [side.instruction or "" for side in self.sides],
-            "verdicts": [side.verdict_json() for side in self.sides],
+            "verdicts": [side.verdict and side.verdict.to_json() for side in self.sides],
             "clusters": [[cluster.to_json() for cluster in clustering.clusters] for clustering in self.clusterings],
             "adjusted_rand": round(self.rand, 4),
             "adjusted_mutual_information": round(self.information, 4),
@@ -151,11 +150,14 @@ class ClusterChange:
 
 def compare_ranks(first: SearchResult, second: SearchResult) -> RankChange:
     """Compare two answers to one query, hit by hit."""
-    places: dict[str, list[tuple[int, Hit] | None]] = {}
-    for side, result in enumerate((first, second)):
-        for rank, hit in enumerate(result.hits, start=1):
-            places.setdefault(hit.document.id, [None, None])[side] = (rank, hit)
-    moved = [_moved(place[0], place[1]) for place in places.values()]
+    ours, theirs = (
+        {hit.document.id: (rank, hit) for rank, hit in enumerate(result.hits, start=1)} for result in (first, second)
+    )
+    moved = []
+    for id, (_, hit) in (theirs | ours).items():
+        left, right = ours.get(id), theirs.get(id)
+        ranks = (left[0] if left else None, right[0] if right else None)
+        moved.append(Moved(hit, ranks, (left[1].words if left else (), right[1].words if right else ())))
     moved.sort(key=lambda move: (min(rank for rank in move.ranks if rank is not None), move.hit.document.id))
     both = sum(None not in move.ranks for move in moved)
     longest = max(len(first.hits), len(second.hits))
@@ -188,9 +190,18 @@ def compare_clusters(first: Clustering, second: Clustering) -> ClusterChange:
     return ClusterChange((first, second), flows, float(rand), float(information))
 
 
-def _moved(first: tuple[int, Hit] | None, second: tuple[int, Hit] | None) -> Moved:
-    place = first or second
-    if place is None:
-        raise ValueError("A document that neither search found has not moved.")
-    ranks = (first[0] if first else None, second[0] if second else None)
-    return Moved(place[1], ranks, (first[1].words if first else (), second[1].words if second else ()))
+def write_page(path: Path, change: RankChange | ClusterChange) -> None:
+    """Write a comparison as a page without scripts: what texts and models say is shown, never run.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    if isinstance(change, RankChange):
+        title, says = change.results[0].query, [f"{change.overlap:.0%} of the hits are in both.", *change.approximate]
+    else:
+        title = "Clusters"
+        says = [
+            f"{change.moved} documents are in another cluster. Adjusted Rand index {change.rand:.2f}, "
+            f"adjusted mutual information {change.information:.2f}."
+        ]
+    write_output(path, page("comparison.html", change=change, title=title, says=says), "--html")

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from retriever.clusters.arithmetic.consensus import directions
 from retriever.clusters.arithmetic.kmeans import Partition
 from retriever.clusters.arithmetic.naming import (
     KEYWORDS,
@@ -22,10 +23,8 @@ from retriever.clusters.fields import Spread
 from retriever.clusters.material import Material
 from retriever.clusters.phrases import counted, title
 from retriever.clusters.placing import Places
-from retriever.core.similarity import normalise
 from retriever.core.words import WholeWords
 
-_CENTRAL = 20
 _EXAMPLES = 3
 
 
@@ -60,7 +59,7 @@ def described(
         cohesion, margin = (
             float(values[members].mean(dtype=np.float64)) for values in (partition.cosines, partition.margins)
         )
-        nearest = central(partition, texts, number, count=_CENTRAL)
+        nearest = central(partition, texts, number)
         clusters.append(
             Cluster(
                 number=number,
@@ -113,9 +112,7 @@ def described_anew(
 
 def _grouped(vectors: NDArray[np.float32], labels: NDArray[np.int64], k: int) -> Partition:
     """Return rows (n, dim) in given groups (n,), each of which has a row, as a partition in the order of the groups."""
-    sums = np.zeros((k, vectors.shape[1]), dtype=np.float64)
-    np.add.at(sums, labels, vectors)
-    centroids = normalise(sums)
+    centroids = directions(vectors, labels, k)
     against = vectors @ centroids.T  # (n, k)
     own = against[np.arange(len(vectors)), labels]
     against[np.arange(len(vectors)), labels] = -np.inf

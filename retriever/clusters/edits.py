@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeAlias, TypedDict
 
 import numpy as np
 
-from retriever.clusters.arithmetic.kmeans import assign_to
+from retriever.clusters.arithmetic.kmeans import nearest
 from retriever.clusters.material import Material
 from retriever.clusters.placing import NONE, Places
 from retriever.core.errors import UsageError
@@ -135,8 +135,8 @@ class Split:
         """Put documents to the parts: as when it was split, or to the nearest part for later ones."""
         centroids = np.asarray(self.centroids, dtype=np.float32)  # (parts, dim)
         inside = [row for row, document in enumerate(material.documents) if self.cluster in state.places[document.id]]
-        nearest, _ = assign_to(material.vectors[inside], centroids)
-        for row, place in zip(inside, nearest.tolist(), strict=True):
+        places = nearest(material.vectors[inside], centroids).labels.tolist()
+        for row, place in zip(inside, places, strict=True):
             id = material.documents[row].id
             part = self.assignments.get(id, self.into[place])
             state.places[id] = tuple(part if number == self.cluster else number for number in state.places[id])

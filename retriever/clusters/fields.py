@@ -74,18 +74,11 @@ def growth(values: Sequence[Any], labels: Sequence[int], k: int) -> dict[str, li
     Raises:
         UsageError: none of the values is a date.
     """
-    months = [_month(value) for value in values]
-    if all(month is None for month in months):
+    months = [(iso_date(value) or "")[:7] for value in values]
+    if not any(months):
         first = next(value for value in values if value is not None)
         raise UsageError(f"{first!r} is no date, nor is any other value.", hint="Dates are written as 2024-05-31.")
-    counts: dict[str, list[int]] = {
-        month: [0] * k for month in sorted({month for month in months if month is not None})
-    }
+    counts = {month: [0] * k for month in sorted({*months} - {""})}
     for month, label in zip(months, labels, strict=True):
         counts.setdefault(month or MISSING, [0] * k)[label] += 1
     return counts
-
-
-def _month(value: Any) -> str | None:  # noqa: ANN401 - metadata is any JSON
-    day = iso_date(value)
-    return day and day[:7]

@@ -10,9 +10,7 @@ from retriever.clusters.arithmetic.naming import answer_words
 from retriever.clusters.clustering import Clustering
 from retriever.core.errors import UsageError
 from retriever.core.types import Document
-
-NOT_SAID = "not said"
-"""The answer of a language model where a text does not answer."""
+from retriever.encoders.answers.answerer import NOT_SAID
 
 NOTHING = frozenset(
     "nobody none nothing unclear undefined unknown unmentioned unnamed unsaid unspecified unstated".split()

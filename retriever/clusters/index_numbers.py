@@ -17,36 +17,34 @@ from retriever.store.filters import resolve_field
 
 
 @dataclass(frozen=True, slots=True)
-class NumbersRequest:
-    """Settings of what is counted.
+class Counted:
+    """Numbers, and the groups they are of."""
 
-    Attributes:
+    groups: Groups
+    numbers: Numbers
+
+
+def numbers_of(
+    index: HasOpened,
+    groups: Groups,
+    by: Sequence[str] = (),
+    *,
+    period: Period | None = None,
+    stars: str | None = None,
+    date: str | None = None,
+    where: str | None = None,
+) -> Counted:
+    """Count groups of an index's reviews, or of their sentences: a review is where a part of it is.
+
+    Args:
+        index: that holds the reviews.
+        groups: their groups.
         by: metadata fields whose values are compared, each with all other reviews; product, category, stars and date
             mean the fields that hold them.
         period: of the trend; None for the shortest that shows all of it.
         stars: the field with the ratings; None for the one that the index is known to have.
         date: the field with the days; None as for the stars.
         where: a filter over metadata: only reviews that it accepts are counted.
-    """
-
-    by: Sequence[str] = ()
-    period: Period | None = None
-    stars: str | None = None
-    date: str | None = None
-    where: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """Numbers, the groups they are of, and the fields they were read from."""
-
-    groups: Groups
-    numbers: Numbers
-    columns: Columns
-
-
-def numbers_of(index: HasOpened, groups: Groups, request: NumbersRequest) -> Counted:
-    """Count groups of an index's reviews, or of their sentences: a review is where a part of it is.
 
     Raises:
         InputError: no review matches the filter.
@@ -54,44 +52,33 @@ def numbers_of(index: HasOpened, groups: Groups, request: NumbersRequest) -> Cou
         FilterError: the filter cannot be parsed or names an unknown field.
     """
     groups, store = groups.by_document(), opened(index).store
-    condition = request_filter(store, request.where)
+    condition = request_filter(store, where)
     if condition is not None:
         groups = groups.only({document.id for document in selected_documents(store, condition, None)})
     if not groups.documents:
         raise nothing_matches(store, condition)
     known, columns = store.documents.fields(), read_columns(index)
-    rating = _named(request.stars, known) or columns.stars
-    written = _named(request.date, known) or columns.date
+    rating = columns.stars if stars is None else resolve_field(stars, known)
+    written = columns.date if date is None else resolve_field(date, known)
     metadata = [values_by_name(document.metadata) for document in groups.documents]
-    stars = [star_value(values.get(rating)) for values in metadata] if rating else []
+    ratings = [star_value(values.get(rating)) for values in metadata] if rating else []
     days = [iso_date(values.get(written)) for values in metadata] if written else []
-    if request.stars and all(value is None for value in stars):
-        raise UsageError(f"The field {request.stars!r} holds no ratings.", hint="Ratings are numbers from 0 to 10.")
-    if (request.date or request.period) and not any(days):
+    if stars and all(value is None for value in ratings):
+        raise UsageError(f"The field {stars!r} holds no ratings.", hint="Ratings are numbers from 0 to 10.")
+    if (date or period) and not any(days):
         raise UsageError(
             f"The field {written!r} holds no dates." if written else "No field of these reviews holds dates.",
             hint="Name the one that does with --date; dates are written as 2024-05-31.",
         )
-    segments = {}
-    for name in request.by:
-        field = _role(name, columns, known)
-        segments[name] = field_values(groups.documents, field, known)
-    unit = request.period or fitting(day for day in days if day)
-    numbers = count(groups, stars, segments=segments, days=days, unit=unit)
-    return Counted(
-        groups, numbers, Columns(columns.text, columns.id, columns.product, columns.category, rating, written)
-    )
+    segments = {name: field_values(groups.documents, _role(name, columns, known), known) for name in by}
+    unit = period or fitting(day for day in days if day)
+    return Counted(groups, count(groups, ratings, segments=segments, days=days, unit=unit))
 
 
 def usual_segments(index: HasOpened) -> tuple[str, ...]:
     """Return the fields that reviews are compared by unless told: those with products and categories, where known."""
     columns = read_columns(index)
     return tuple(column for column in (columns.product, columns.category) if column)
-
-
-def _named(name: str | None, known: dict[str, str]) -> str:
-    """Return the field that a name means; nothing for None."""
-    return "" if name is None else resolve_field(name, known)
 
 
 def _role(name: str, columns: Columns, known: dict[str, str]) -> str:

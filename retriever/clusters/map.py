@@ -1,14 +1,11 @@
 """A clustering as a map: one HTML file without a network.
 
-What reviews say is hostile input. The page holds it as JSON with every character escaped that could end the element,
+What reviews say is hostile input. The page holds it as JSON with every character escaped that could end the element;
 its script shows it as text alone, and its policy lets nothing run or load but that one script.
 """
 
 import base64
 import hashlib
-import html
-import json
-import re
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -18,13 +15,13 @@ from numpy.typing import NDArray
 
 from retriever.clusters.arithmetic.projection import project
 from retriever.clusters.clustering import Clustering
+from retriever.clusters.pages import page
 from retriever.core.paths import write_output
 
 # Tol's "muted" qualitative scheme and its greys: told apart with every common kind of colour blindness.
 COLOURS = ("#332288", "#cc6677", "#117733", "#ddaa33", "#88ccee", "#aa4499", "#44aa99", "#999933", "#882255", "#777788")
 _LONGEST = 1000  # characters of a text
 _FIELDS = 8
-_UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
 def map_places(found: Clustering) -> NDArray[np.float32]:
@@ -38,23 +35,12 @@ def write_map(path: Path, found: Clustering, places: NDArray[np.float32]) -> Non
     Raises:
         OutputError: the file cannot be written.
     """
-    write_output(path, map_page(found, places), "--html")
-
-
-def map_page(found: Clustering, places: NDArray[np.float32]) -> str:
-    """Return the page's HTML; arguments as for `write_map`."""
-    script = map_asset("scatter.js") + map_asset("map.js")
+    script, title = map_asset("scatter.js") + map_asset("map.js"), found.request.instruction or "Clusters"
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'"
-    title = found.request.instruction or "Clusters"
-    data = json.dumps(
-        {"title": title, "caution": found.caution, **_content(found, places)}, ensure_ascii=False, allow_nan=False
-    )
-    for unsafe, escaped in _UNSAFE.items():
-        data = data.replace(unsafe, escaped)
+    data = {"title": title, "caution": found.caution, **_content(found, places)}
     style = map_asset("scatter.css")
-    parts = {"POLICY": policy, "TITLE": html.escape(title), "STYLE": style, "SCRIPT": script, "DATA": data}
-    return re.sub("__(POLICY|TITLE|STYLE|SCRIPT|DATA)__", lambda mark: parts[mark[1]], map_asset("map.html"))
+    written = page("map.html", title=title, digest=digest, style=style, script=script, data=data)
+    write_output(path, written, "--html")
 
 
 def map_asset(name: str) -> str:
@@ -74,7 +60,7 @@ def _content(clustering: Clustering, places: NDArray[np.float32]) -> dict[str, A
             "y": _short(y),
             "cluster": label,
             "id": document.id,
-            "text": _cut(document.text),
+            "text": f"{document.text[:_LONGEST]}…" if len(document.text) > _LONGEST else document.text,
             "words": list(words),
             "fields": {name: str(value) for name, value in list(document.metadata.items())[:_FIELDS]},
             "left_out": max(0, len(document.metadata) - _FIELDS),
@@ -91,10 +77,6 @@ def _part(number: int, label: str, places: NDArray[np.float32]) -> dict[str, Any
     x, y = np.median(places, axis=0)
     colour = COLOURS[number % len(COLOURS)]
     return {"label": label, "size": len(places), "colour": colour, "x": _short(x), "y": _short(y)}
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _short(value: float) -> float:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from retriever.clusters.arithmetic import intervals
 from retriever.clusters.arithmetic.intervals import Interval
+from retriever.clusters.fields import MISSING
 from retriever.clusters.groups import Groups
 from retriever.clusters.periods import Period, all_periods, period_of
 from retriever.core.fields import names_of
@@ -21,7 +22,7 @@ from retriever.core.results import SCHEMA_VERSION
 from retriever.core.types import JSON
 
 MOST_SEGMENTS = 20
-MISSING, ALL_OTHERS = "(none)", "all others"
+ALL_OTHERS = "all others"
 UNCERTAIN = 0.05
 """Differences with a corrected chance from here on may be nothing."""
 
@@ -282,8 +283,11 @@ def trend(groups: Groups, days: Sequence[str | None], unit: Period) -> Trend:
 
 def compared(groups: Groups, parts: Sequence[Part]) -> list[Comparison]:
     """Compare every group's share in some parts of the reviews with that in others, corrected for all of them."""
-    rows = [(part, number, members) for part in parts for number, members in _numbered(groups)]
-    counts = [_counted(members, part.inside, part.outside) for part, _, members in rows]
+    rows = [(part, *group) for part in parts for group in zip(groups.numbers, groups.members, strict=True)]
+    counts = []
+    for part, _, members in rows:
+        size, others = (int((members & side).sum()) for side in (part.inside, part.outside))
+        counts.append((size, int(part.inside.sum()), others, int(part.outside.sum())))
     chances = intervals.holm([intervals.chance(*cells) for cells in counts])
     comparisons = []
     for (part, number, members), (size, total, others, rest), chance in zip(rows, counts, chances, strict=True):
@@ -291,17 +295,6 @@ def compared(groups: Groups, parts: Sequence[Part]) -> list[Comparison]:
         gap, ids = intervals.difference(share, other), groups.ids(members & part.inside)
         comparisons.append(Comparison(part.name, part.against, number, total, ids, share, other, gap, chance))
     return comparisons
-
-
-def _numbered(groups: Groups) -> list[tuple[int, NDArray[np.bool_]]]:
-    return list(zip(groups.numbers, groups.members, strict=True))
-
-
-def _counted(
-    members: NDArray[np.bool_], inside: NDArray[np.bool_], outside: NDArray[np.bool_]
-) -> tuple[int, int, int, int]:
-    parts = [(int((members & rows).sum()), int(rows.sum())) for rows in (inside, outside)]
-    return (*parts[0], *parts[1])
 
 
 def _group(groups: Groups, row: int, ratings: NDArray[np.float64]) -> GroupNumbers:

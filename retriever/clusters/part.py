@@ -2,15 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from retriever.clusters.chosen import BUDGET, Chosen, Read
+from retriever.clusters.budget import BUDGET, Read
 from retriever.core.errors import EncoderMismatchError, InputError, UsageError
-from retriever.core.types import Embeddings, Ids
 from retriever.index.completing import complete, complete_with, lacking
 from retriever.index.filtering import request_filter
 from retriever.index.indexing import OnIndexing
@@ -19,7 +16,6 @@ from retriever.index.selection import nothing_matches, selected_contents
 from retriever.index.sources.catalog import Listed, current, serving
 from retriever.index.teaching.readers import serve_by
 from retriever.index.verdicts.stored import stored_verdict
-from retriever.store.answers import GIVEN
 
 if TYPE_CHECKING:
     from retriever.clusters.categories import Category
@@ -55,17 +51,7 @@ class Clusterings:
     ) -> "list[Clustering]":
         """Return one clustering of the same documents per instruction; what the views lack is embedded in one pass.
 
-        Args:
-            instructions: as for `retriever.workspace.Index.cluster`, one or more.
-            k: likewise.
-            where: likewise.
-            read: likewise.
-            progress: likewise.
-
-        Raises:
-            UsageError: likewise.
-            InputError: likewise.
-            FilterError: likewise.
+        Arguments and errors are those of `retriever.workspace.Index.cluster`; there are one or more instructions.
         """
         from retriever.clusters.clustering import ClusterRequest
 
@@ -77,10 +63,11 @@ class Clusterings:
     def of(self, requests: "Sequence[ClusterRequest]", *, progress: OnIndexing | None = None) -> "list[Clustering]":
         """Return the clusterings of requests that differ in their instruction alone; errors as for `each`."""
         from retriever.clusters.computing import check, cluster
+        from retriever.clusters.reading import read_sample
 
         opened, instructions, first = self._opened, [each.instruction or "" for each in requests], requests[0]
-        for request in requests:
-            self._read(request.instruction or "", Chosen(request.where, request.ids, request.read), progress)
+        for each in requests:
+            read_sample(opened, each.instruction or "", each.where, each.ids, each.read, progress)
         unread = lacking(opened, instructions, first.where, first.ids)
         if len(unread):
             check(opened.store, first)
@@ -90,33 +77,6 @@ class Clusterings:
             self._with_standing(cluster(opened.store, shown, each), shown)
             for shown, each in zip(served, requests, strict=True)
         ]
-
-    def _read(self, instruction: str, chosen: Chosen, progress: OnIndexing | None) -> None:
-        """Let a language model that serves an instruction read a sample of what is chosen."""
-        from retriever.clusters.arithmetic.kmeans import spherical_kmeans
-        from retriever.clusters.reading import FEW_GROUPS, check_read, read_sample
-
-        opened = self._opened
-        check_read(chosen.read)
-        shown = serving(opened.sources.listed(), instruction)
-        if shown is None or not self._read_by_model(shown):
-            return
-        population = selected_contents(opened.store, chosen.where, chosen.ids)
-        answered = opened.sources.open(shown).contents(opened.sources.held)
-        wanted = len(population) if chosen.read == "all" else min(chosen.read, len(population))
-        opened.permit.expect(wanted - (0 if answered is None else len(np.intersect1d(answered, population))))
-
-        def read(contents: Ids) -> None:
-            complete_with(opened, [instruction], contents, part=True, progress=progress)
-
-        def grouped(vectors: Embeddings) -> NDArray[np.int64]:
-            return spherical_kmeans(vectors, min(FEW_GROUPS, len(vectors))).labels
-
-        read_sample(opened, shown, population, chosen.read, grouped, read)
-
-    def _read_by_model(self, shown: Listed) -> bool:
-        """Whether a language model reads texts for a view; answers that are handed in alone are of none."""
-        return shown.costly and self._opened.sources.encoder_name(shown) != GIVEN
 
     def still_holds(self, found: "Clustering") -> bool:
         """Whether a clustering is of all documents there are to cluster, unchanged, and of the view that is shown.
@@ -164,18 +124,23 @@ class Clusterings:
             FilterError: the filter cannot be parsed or names an unknown field.
         """
         from retriever.clusters.categories import Category, checked, question_of
-        from retriever.clusters.classifying import ClassifyRequest, classify, require_documents
+        from retriever.clusters.classifying import ClassifyRequest, classify
+        from retriever.clusters.reading import read_by_model, read_sample
 
         question, opened = question_of(instruction), self._opened
         categories = checked(
             category if isinstance(category, Category) else Category(category.strip()) for category in into
         )
-        require_documents(opened, [id for category in categories for id in category.examples])
+        examples = [id for category in categories for id in category.examples]
+        there = opened.documents(examples)
+        for id in examples:
+            if id not in there:
+                raise InputError(f"There is no document {id!r}.", hint="Ids are those of the corpus.")
         request = ClassifyRequest(question, categories, several, request_filter(opened.store, where, question))
         shown = serving(opened.sources.listed(), question)
-        if not several and shown is not None and self._read_by_model(shown):
+        if not several and shown is not None and read_by_model(opened, shown):
             return self._sorted_by_model(request, opened.sources.encoder_name(shown), read, progress)
-        self._read(question, Chosen(request.where, None, read), progress)
+        read_sample(opened, question, request.where, None, read, progress)
         shown = complete(opened, [question], request.where, progress=progress)[0]
         return self._with_standing(classify(opened, shown, request), shown)
 
@@ -183,14 +148,15 @@ class Clusterings:
         self, request: "ClassifyRequest", reader: str, read: Read, progress: OnIndexing | None
     ) -> "Clustering":
         """Put documents to the categories that a language model chooses for them, asked a closed question."""
+        from retriever.clusters.categories import closed_question
         from retriever.clusters.classifying import sorted_by_answers
-        from retriever.clusters.closed import closed_question
+        from retriever.clusters.reading import read_sample
 
         opened, question = self._opened, closed_question(request.instruction, request.categories)
         if not len(selected_contents(opened.store, request.where, None)):
             raise nothing_matches(opened.store, request.where)
         serve_by(opened, question, reader)
-        self._read(question, Chosen(request.where, None, read), progress)
+        read_sample(opened, question, request.where, None, read, progress)
         shown = complete(opened, [question], request.where, progress=progress)[0]
         return self._with_standing(sorted_by_answers(opened, shown, request), shown)
 
@@ -213,6 +179,7 @@ class Clusterings:
         """
         from retriever.clusters.categories import question_of
         from retriever.clusters.proposing import TEXTS, propose, write_categories
+        from retriever.clusters.reading import read_sample
 
         question, opened = question_of(instruction), self._opened
         condition = request_filter(opened.store, where, question)
@@ -226,7 +193,7 @@ class Clusterings:
             raise nothing_matches(opened.store, condition)
         held = opened.sources.open(shown).contents(opened.sources.held)
         if held is None or len(np.intersect1d(held, population)) < TEXTS:
-            self._read(question, Chosen(condition, None, TEXTS), progress)
+            read_sample(opened, question, condition, None, TEXTS, progress)
         shown = complete(opened, [question], condition, progress=progress)[0]
         stored = opened.store.vectors.get(shown.view.view_id, population)
         answers = [words[0] for words in stored.words]
@@ -363,35 +330,26 @@ class Clusterings:
 
     def _completed(self, saved: "Kept", progress: OnIndexing | None) -> Listed:
         """Return the view of a saved clustering, completed."""
-        served = complete(self._opened, [saved.question], saved.where, progress=progress)[0]
+        served = complete(self._opened, [saved.question], saved.request.where, progress=progress)[0]
         return next(iter(self._views_of(saved)), served)
 
     def _shown(self, saved: "Kept", shown: Listed) -> "SavedClustering":
         """Return a saved clustering over what its view holds."""
-        from retriever.clusters.classifying import base_vectors
         from retriever.clusters.saved import shown_again
 
-        clustering = shown_again(self._opened.store, shown, saved, partial(base_vectors, self._opened))
-        return self._with_standing(clustering, shown)
+        return self._with_standing(shown_again(self._opened, shown, saved), shown)
 
     def _with_standing(self, clustering: "Found", shown: Listed) -> "Found":
         """Return a clustering with what is known of its question: what it was taught, or else its verdict."""
         lessons = self._opened.sources.lessons(shown)
         verdict = None if lessons is not None else stored_verdict(self._opened.store, shown.view.view_id)
-        return replace(clustering, lessons=lessons, verdict=verdict, sampled=self._sampled(clustering, shown))
+        sample = self._sampled(clustering, shown) if shown.costly else None
+        return replace(clustering, lessons=lessons, verdict=verdict, sampled=sample)
 
-    def _sampled(self, clustering: "Clustering", shown: Listed) -> "Sampled | None":
-        """Return what the texts that were read say of all; None where an encoder read them all."""
-        from retriever.clusters.reading import drawn_evenly, sampled
+    def _sampled(self, clustering: "Clustering", shown: Listed) -> "Sampled":
+        """Return what the texts that a language model read say of all."""
+        from retriever.clusters.reading import sampled
 
-        if not shown.costly:
-            return None
-        store, request = self._opened.store, clustering.request
-        population = selected_contents(store, request.where, request.ids)
-        contents = store.documents.known([row.text for row in clustering.material.documents])
-        numbers = {contents[row.text]: clustering.assignments[row.id] for row in clustering.material.documents}
-        clusters = len(clustering.clusters)
-        labels = {content: clusters if number < 0 else number for content, number in numbers.items()}
-        evenly = set(drawn_evenly(self._opened, shown, population).tolist())
-        ids = frozenset(row.parent_id for row in clustering.material.documents if contents[row.text] in evenly)
-        return replace(sampled(self._opened, shown, population, labels, clusters + 1), evenly=ids)
+        request, clusters = clustering.request, len(clustering.clusters)
+        population = selected_contents(self._opened.store, request.where, request.ids)
+        return sampled(self._opened, shown, population, clustering.material, clustering.assignments, clusters)

@@ -11,13 +11,14 @@ chosen on.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.clusters.arithmetic.kmeans import Partition, assign_to
-from retriever.clusters.closed import option_numbers
+from retriever.clusters.arithmetic.kmeans import Partition, nearest
+from retriever.clusters.categories import option_numbers
+from retriever.clusters.material import Material
 from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings
 
@@ -57,14 +58,15 @@ class Centroids:
         floors: (k,) least cosine with each at which a document fits.
     """
 
+    question: ClassVar[str] = ""
     vectors: Embeddings
     floors: NDArray[np.float32]
 
-    def place(self, vectors: Embeddings) -> list[tuple[int, ...]]:
-        """Return the nearest cluster of every row (r, dim), `NONE` where it is further than its members are."""
-        labels, cosines = assign_to(vectors, self.vectors)
-        fits = cosines >= self.floors[labels] - np.float32(_TOLERANCE)
-        return [(number,) for number in np.where(fits, labels, NONE).tolist()]
+    def place(self, part: Material, _: Embeddings | None) -> list[tuple[int, ...]]:
+        """Return the nearest cluster of every row, `NONE` where it is further than its members are."""
+        found = nearest(part.vectors, self.vectors)
+        fits = found.cosines >= self.floors[found.labels] - np.float32(_TOLERANCE)
+        return [(number,) for number in np.where(fits, found.labels, NONE).tolist()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +82,7 @@ class CategoryNames:
         base_fingerprint: that encoder's; empty without one.
     """
 
+    question: ClassVar[str] = ""
     vectors: Embeddings
     mean: NDArray[np.float32]
     several: bool = False
@@ -87,12 +90,12 @@ class CategoryNames:
     base: Embeddings | None = None
     base_fingerprint: str = ""
 
-    def place(self, vectors: Embeddings, base: Embeddings | None) -> list[tuple[int, ...]]:
-        """Return the categories of every row (r, dim), the best first; `NONE` where the best is below the floor.
+    def place(self, part: Material, base: Embeddings | None) -> list[tuple[int, ...]]:
+        """Return the categories of every row, the best first; `NONE` where the best is below the floor.
 
         ``base`` (r, e) is what the base encoder makes of the same texts; None where that is not known.
         """
-        return self.chosen(self.fit(vectors, base))
+        return self.chosen(self.fit(part.vectors, base))
 
     def fit(self, vectors: Embeddings, base: Embeddings | None) -> "Fit":
         """Return how well rows (r, dim) fit the categories; ``base`` as for `place`."""
@@ -129,9 +132,9 @@ class Options:
     names: Sequence[str]
     vectors: Embeddings
 
-    def place(self, answers: Sequence[Sequence[str]]) -> list[tuple[int, ...]]:
-        """Return the option of every row, given the words of each, the first of which is the answer."""
-        return [(number,) for number in option_numbers([words[0] for words in answers], self.names)]
+    def place(self, part: Material, _: Embeddings | None) -> list[tuple[int, ...]]:
+        """Return the option of every row by its answer, which is the first of its words."""
+        return [(number,) for number in option_numbers([words[0] for words in part.answers], self.names)]
 
 
 @dataclass(frozen=True, eq=False)

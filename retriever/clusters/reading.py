@@ -4,7 +4,7 @@ At least `sampling.UNIFORM` texts are drawn evenly; the rest of a budget goes wh
 are read. Texts that searches had read count as they are. docs/decisions/sampled-answers.md has the mathematics.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -13,23 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retriever.clusters.arithmetic.estimates import Estimate, share
+from retriever.clusters.arithmetic.kmeans import spherical_kmeans
 from retriever.clusters.arithmetic.prediction import UNREAD, Prediction, agreement, outcome, predict
 from retriever.clusters.arithmetic.sampling import UNIFORM, Sample, draw, weigh
-from retriever.clusters.chosen import Read
+from retriever.clusters.budget import Read
+from retriever.clusters.material import Material
+from retriever.clusters.placing import NONE
 from retriever.core.errors import UsageError
-from retriever.core.types import Embeddings, Ids
+from retriever.core.types import Ids
+from retriever.index.completing import complete_with
+from retriever.index.indexing import OnIndexing
 from retriever.index.opened import Opened
-from retriever.index.sources.catalog import Listed
+from retriever.index.selection import selected_contents
+from retriever.index.sources.catalog import Listed, serving
 from retriever.store.answers import GIVEN, DrawnText
+from retriever.store.filters import Filter
 
-Grouping = Callable[[Embeddings], NDArray[np.int64]]
-"""Puts vectors (n, dim) of read texts into groups: (n,) numbers from 0."""
-
-OnRead = Callable[[Ids], None]
-"""Reads the texts of some contents; those that cannot be read stay without a vector."""
-
-FEW_GROUPS = 8
-"""Groups of the first answers, between which other texts are unsure."""
+_FEW_GROUPS = 8  # of the first answers, between which other texts are unsure
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,144 +85,144 @@ class Sampled:
             "predicted": self.predicted,
             "agreement": _rounded(self.agreement),
             "commonest": _rounded(self.commonest),
-            "shares": {str(number): estimate_json(estimate) for number, estimate in self.shares.items()},
+            "shares": {str(number): estimate.to_json() for number, estimate in self.shares.items()},
         }
 
 
-def check_read(read: Read) -> None:
-    """Refuse a budget that reads nothing.
-
-    Raises:
-        UsageError: it is below 1, and not ``all``.
-    """
-    if read != "all" and read < 1:
-        raise UsageError(f"{read} texts are to be read.", hint="Give a number from 1, or all.")
+def read_by_model(opened: Opened, shown: Listed) -> bool:
+    """Return whether a language model reads texts for a view; answers that are handed in alone are of none."""
+    return shown.costly and opened.sources.encoder_name(shown) != GIVEN
 
 
-def read_sample(opened: Opened, shown: Listed, population: Ids, read: Read, group: Grouping, on_read: OnRead) -> None:
-    """Read a sample of some texts for a view; what was read before counts, and a larger budget adds to it.
+def read_sample(
+    opened: Opened,
+    instruction: str,
+    where: Filter | None,
+    ids: frozenset[str] | None,
+    read: Read,
+    progress: OnIndexing | None,
+) -> None:
+    """Let a language model that serves an instruction read a sample of some documents.
+
+    What was read before counts, and a larger budget adds to it.
 
     Args:
         opened: the index.
-        shown: the view, of answers.
-        population: the contents that the sample is to speak of, ascending.
-        read: how many of them are to be read.
-        group: puts the answers of read texts into groups, between which texts are unsure.
-        on_read: reads texts.
+        instruction: the question.
+        where: only documents that this filter accepts; None for all.
+        ids: the documents; None for all.
+        read: texts to read; ``all`` draws no sample.
+        progress: called with the growing report.
+
+    Raises:
+        UsageError: the budget is below 1.
     """
-    store, view_id = opened.store, shown.view.view_id
+    if read != "all" and read < 1:
+        raise UsageError(f"{read} texts are to be read.", hint="Give a number from 1, or all.")
+    shown = serving(opened.sources.listed(), instruction)
+    if shown is None or not read_by_model(opened, shown):
+        return
+    population = selected_contents(opened.store, where, ids)
+    answered = opened.sources.open(shown).contents(opened.sources.held)
+    wanted = len(population) if read == "all" else min(read, len(population))
+    opened.permit.expect(wanted - (0 if answered is None else len(np.intersect1d(answered, population))))
+
+    def read_these(contents: Ids) -> None:
+        complete_with(opened, [instruction], contents, part=True, progress=progress)
+
+    view_id = shown.view.view_id
     if read == "all":
-        on_read(_unread(opened, view_id, population))
+        read_these(population[~_held(opened, view_id, population)])
         return
     for first in (True, False):
-        sample, held = stored_sample(opened, view_id, population), _held(opened, view_id, population)
-        drawn = int(((sample.rounds > 0) & (sample.chances < 1)).sum())
-        size = min(UNIFORM, read) - drawn if first else min(read, len(population)) - int(held.sum())
+        sample, held = _stored_sample(opened, view_id, population), _held(opened, view_id, population)
+        size = min(UNIFORM, read) - int(sample.random.sum()) if first else wanted - int(held.sum())
         if size > 0:
-            unsure = None if first else _unsure(opened, view_id, population, held, group)
+            unsure = None if first else _unsure(opened, view_id, population, held)
             grown = draw(sample, size, known=held, unsure=unsure)
             rows = np.flatnonzero((grown.rounds > 0) & (sample.rounds == 0))
             texts = [DrawnText(int(population[row]), int(grown.rounds[row]), float(grown.chances[row])) for row in rows]
-            store.samples.put(view_id, _name(population), texts)
+            opened.store.samples.put(view_id, _name(population), texts)
             sample = grown
-        on_read(population[(sample.rounds > 0) & ~held])  # what was drawn before and not read, too
+        read_these(population[(sample.rounds > 0) & ~held])  # what was drawn before and not read, too
 
 
-def sampled(opened: Opened, shown: Listed, population: Ids, labels: Mapping[int, int], clusters: int) -> Sampled:
+def sampled(
+    opened: Opened, shown: Listed, population: Ids, material: Material, assignments: Mapping[str, int], clusters: int
+) -> Sampled:
     """Return what the texts that were read say of all.
 
     Args:
         opened: the index.
         shown: the view, of answers.
         population: the contents of all texts, ascending.
-        labels: the cluster of each text that was read, by content.
+        material: the texts that were read.
+        assignments: the cluster of each by id, `NONE` for none.
         clusters: how many there are.
     """
-    sample = stored_sample(opened, shown.view.view_id, population)
+    sample = _stored_sample(opened, shown.view.view_id, population)
+    contents = opened.store.documents.known([row.text for row in material.documents])  # by text
+    numbers = {contents[row.text]: assignments[row.id] for row in material.documents}
+    labels = {content: clusters if number == NONE else number for content, number in numbers.items()}
     answers = np.array([labels.get(content, UNREAD) for content in population.tolist()], dtype=np.int64)
+    evenly = set(population[(sample.rounds == 1) & (sample.chances < 1)].tolist())
     read = answers != UNREAD
     if read.all():
         sample = Sample(np.ones(len(population), dtype=np.int64), np.ones(len(population)))
     weights = weigh(sample, read)
-    prediction = None if read.all() else _predicted(opened, population, answers, clusters)
+    prediction = None if read.all() else _predicted(opened, population, answers, clusters + 1)
     judged = None if prediction is None else agreement(prediction, answers, weights)
     used = prediction if judged is not None and judged.better else None
-    shares = {number: share(outcome(answers, number, used), weights) for number in range(clusters)}
     return Sampled(
-        opened.sources.encoder_name(shown),
-        len(population),
-        int(read.sum()),
-        int(weights.random.sum()),
-        None if judged is None else _value(judged.predicted),
-        None if judged is None else _value(judged.commonest),
-        used is not None,
-        shares,
+        reader=opened.sources.encoder_name(shown),
+        texts=len(population),
+        read=int(read.sum()),
+        drawn=int(weights.random.sum()),
+        agreement=None if judged is None else judged.predicted.value,
+        commonest=None if judged is None else judged.commonest.value,
+        predicted=used is not None,
+        shares={number: share(outcome(answers, number, used), weights) for number in range(clusters + 1)},
+        evenly=frozenset(row.parent_id for row in material.documents if contents[row.text] in evenly),
     )
 
 
-def stored_sample(opened: Opened, view_id: int, population: Ids) -> Sample:
+def _stored_sample(opened: Opened, view_id: int, population: Ids) -> Sample:
     """Return the sample that was drawn for a view from some contents, ascending."""
-    rounds, chances = np.zeros(len(population), dtype=np.int64), np.zeros(len(population))
-    drawn = opened.store.samples.get(view_id, _name(population))
-    rows = np.searchsorted(population, np.array([text.content_id for text in drawn], dtype=np.int64))
-    for row, text in zip(rows.tolist(), drawn, strict=True):
-        rounds[row], chances[row] = text.round, text.chance
-    return Sample(rounds, chances)
+    sample = Sample.empty(len(population))
+    for text in opened.store.samples.get(view_id, _name(population)):
+        row = np.searchsorted(population, text.content_id)
+        sample.rounds[row], sample.chances[row] = text.round, text.chance
+    return sample
 
 
-def drawn_evenly(opened: Opened, shown: Listed, population: Ids) -> Ids:
-    """Return the contents that the first round drew, with equal chances."""
-    sample = stored_sample(opened, shown.view.view_id, population)
-    return np.asarray(population[(sample.rounds == 1) & (sample.chances < 1)])
-
-
-def estimate_json(estimate: Estimate) -> dict[str, Any]:
-    """Return the documented JSON object of an estimate."""
-    interval = None if estimate.interval is None else estimate.interval.to_json()
-    return {"share": interval, "cases": estimate.cases, "read": estimate.read}
-
-
-def _unsure(
-    opened: Opened, view_id: int, population: Ids, held: NDArray[np.bool_], group: Grouping
-) -> NDArray[np.float64] | None:
+def _unsure(opened: Opened, view_id: int, population: Ids, held: NDArray[np.bool_]) -> NDArray[np.float64] | None:
     """Return how unsure the group of each text is, given those that are read; None where nothing can be predicted."""
     if not held.any():
         return None
     stored = opened.store.vectors.get(view_id, population[held])
+    groups = spherical_kmeans(stored.embeddings, min(_FEW_GROUPS, len(stored.embeddings)))
     answers = np.full(len(population), UNREAD, dtype=np.int64)
-    answers[np.searchsorted(population, stored.content_ids)] = group(stored.embeddings)
-    classes = int(answers.max(initial=0)) + 1
-    prediction = _predicted(opened, population, answers, classes)
+    answers[np.searchsorted(population, stored.content_ids)] = groups.labels
+    prediction = _predicted(opened, population, answers, groups.k)
     return None if prediction is None else prediction.unsure
 
 
 def _predicted(opened: Opened, population: Ids, answers: NDArray[np.int64], classes: int) -> Prediction | None:
     """Predict answers from the vectors of the views that have every text, the base view's first."""
-    return predict(_blocks(opened, population), answers, classes)
-
-
-def _blocks(opened: Opened, population: Ids) -> Sequence[Embeddings]:
     base = opened.sources.view(opened.sources.base)
     views = [] if base is None else [base.view_id]
     views += [listed.view.view_id for listed in opened.sources.listed() if listed.row is None and listed.instruction]
     blocks = (opened.store.vectors.get(view_id, population) for view_id in views)
-    return [block.embeddings for block in blocks if len(block.content_ids) == len(population)]
+    whole = [block.embeddings for block in blocks if len(block.content_ids) == len(population)]
+    return predict(whole, answers, classes)
 
 
 def _held(opened: Opened, view_id: int, population: Ids) -> NDArray[np.bool_]:
     return np.isin(population, opened.store.vectors.held(view_id))
 
 
-def _unread(opened: Opened, view_id: int, population: Ids) -> Ids:
-    return np.asarray(population[~_held(opened, view_id, population)])
-
-
 def _name(population: Ids) -> bytes:
     return sha256(population.tobytes()).digest()
-
-
-def _value(estimate: Estimate) -> float | None:
-    return None if estimate.interval is None else estimate.interval.value
 
 
 def _rounded(value: float | None) -> float | None:

@@ -7,7 +7,6 @@ Markdown every value is escaped so that it shows as it is.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,12 @@ from retriever.clusters.arithmetic.naming import typical_sentence
 from retriever.clusters.clustering import Clustering
 from retriever.clusters.index_numbers import Counted
 from retriever.clusters.numbers import Comparison, GroupNumbers, Numbers, Trend
+from retriever.clusters.pages import page
 from retriever.clusters.saved import SavedClustering
 from retriever.core.errors import UsageError
 from retriever.core.paths import write_output
 from retriever.core.results import SCHEMA_VERSION
-from retriever.core.text import printable, readable_markdown, shortened
+from retriever.core.text import shortened
 from retriever.core.types import JSON
 
 QUOTES = 3
@@ -224,20 +224,8 @@ def report_format(path: Path) -> str:
 
 def render(report: Report, kind: str) -> str:
     """Return a report as a text: ``html``, a page that needs no network and runs nothing, or ``md``, Markdown."""
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(
-        autoescape=kind == "html", undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {
-        "plain": lambda text: readable_markdown(printable(str(text))),
-        "shown": lambda text: printable(str(text)),
-        "percent": percent,
-        "points": points,
-        "gain": gain,
-    }
-    source = files("retriever.clusters").joinpath(f"report.{kind}").read_text(encoding="utf-8")
-    return environment.from_string(source).render(report=report, width=_WIDTH, height=_HEIGHT) + "\n"
+    formats = {"percent": percent, "points": points, "gain": gain}
+    return page(f"report.{kind}", report=report, width=_WIDTH, height=_HEIGHT, **formats)
 
 
 def percent(value: Interval) -> str:

@@ -5,38 +5,27 @@ it. Where any other new one goes is stored when it is first shown; one that fits
 changed since comes on top (`edits`), and new documents go through it too.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
+
+from pydantic import TypeAdapter
 
 from retriever.clusters.arithmetic.choice import Choice
 from retriever.clusters.arithmetic.consensus import Stability
+from retriever.clusters.classifying import base_vectors
 from retriever.clusters.clustering import Cluster, Clustering, ClusterRequest, documents_of
 from retriever.clusters.describing import described_anew
 from retriever.clusters.edits import Edit, Edited, edit_of, edited
 from retriever.clusters.material import Material, read_material
-from retriever.clusters.placing import (
-    NONE,
-    CategoryNames,
-    Centroids,
-    Options,
-    Places,
-    Placing,
-    placing_json,
-    placing_of,
-    stored_vectors,
-)
+from retriever.clusters.placing import NONE, Places, Placing, placing_json, placing_of, stored_vectors
 from retriever.core.errors import UsageError
-from retriever.core.types import Document, Embeddings
 from retriever.index.filtering import request_filter
+from retriever.index.opened import Opened
 from retriever.index.sources.catalog import Listed
 from retriever.store.clusterings import LATER, StoredClustering
 from retriever.store.database import Store
-from retriever.store.filters import Filter
-
-BaseVectors: TypeAlias = Callable[[CategoryNames, Sequence[Document]], Embeddings | None]
-"""Gives what the base encoder makes of documents, (n, e); None where it is not the one that the categories are of."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -80,6 +69,7 @@ class Kept:
 
     Attributes:
         fingerprint: of the view.
+        request: with the instruction and the filter.
         texts: what told the text of every document from others, by its id.
         places: the clusters of every document by id.
         later: the clusters of texts that came after it was saved and were shown since, by what tells them.
@@ -88,8 +78,7 @@ class Kept:
     name: str
     created: str
     fingerprint: str
-    instruction: str | None
-    where: Filter | None
+    request: ClusterRequest
     clusters: Sequence[Cluster]
     choice: Choice | None
     stability: Stability | None
@@ -107,7 +96,7 @@ class Kept:
     @property
     def question(self) -> str:
         """The question of the view: the closed one that documents were sorted by, else the instruction."""
-        return self.placing.question if isinstance(self.placing, Options) else self.instruction or ""
+        return self.placing.question or self.request.instruction or ""
 
 
 def save(store: Store, name: str, found: Clustering, fingerprint: str) -> None:
@@ -140,11 +129,12 @@ def kept(store: Store, stored: StoredClustering) -> Kept:
         name=stored.name,
         created=stored.created,
         fingerprint=stored.fingerprint,
-        instruction=document["instruction"] or None,
-        where=request_filter(store, document["where"], document["instruction"]),
+        request=ClusterRequest(
+            document["instruction"], where=request_filter(store, document["where"], document["instruction"])
+        ),
         clusters=clusters,
-        choice=None if chosen is None else Choice.from_json(chosen, len(clusters)),
-        stability=None if stability is None else Stability.from_json(stability),
+        choice=chosen and TypeAdapter(Choice).validate_python({"k": len(clusters), **chosen}),
+        stability=stability and TypeAdapter(Stability).validate_python(stability),
         months=document["months"],
         texts=document["texts"],
         places=_places(document["places"]),
@@ -153,25 +143,19 @@ def kept(store: Store, stored: StoredClustering) -> Kept:
     )
 
 
-def shown_again(store: Store, shown: Listed, saved: Kept, base: BaseVectors) -> SavedClustering:
-    """Return a saved clustering over the documents that its complete view holds now, and store where new ones went.
-
-    Args:
-        store: the index's database.
-        shown: the view.
-        saved: the clustering.
-        base: asked for new documents of categories.
-    """
+def shown_again(opened: Opened, shown: Listed, saved: Kept) -> SavedClustering:
+    """Return a saved clustering over the documents that its complete view holds now, and store where new ones went."""
+    store = opened.store
     with store.snapshot():
-        material = read_material(store, shown, saved.where)
+        material = read_material(store, shown, saved.request.where)
         edits = [edit_of(edit) for edit in store.edits.all(saved.name)]
-    places, new = extended(saved, material, base)
+    places, new = extended(opened, saved, material)
     known, keys = saved.known, material.text_keys
     if later := {keys[id]: places[id] for id in new if keys[id] not in known}:
         store.best_effort_write(partial(store.clusterings.place_later, saved.name, later))
     state = edited([cluster.label for cluster in saved.clusters], places, edits, material)
     return SavedClustering(
-        request=ClusterRequest(saved.instruction, where=saved.where),
+        request=saved.request,
         view=shown.view.view_id,
         material=material,
         clusters=_clusters(saved, material, state),
@@ -189,25 +173,20 @@ def shown_again(store: Store, shown: Listed, saved: Kept, base: BaseVectors) -> 
     )
 
 
-def extended(saved: Kept, material: Material, base: BaseVectors) -> tuple[dict[str, tuple[int, ...]], list[str]]:
+def extended(opened: Opened, saved: Kept, material: Material) -> tuple[dict[str, tuple[int, ...]], list[str]]:
     """Return the clusters of the documents there are now by id, before any change, and the ids of the new ones."""
     known, keys = saved.known, material.text_keys
     new = [row for row, document in enumerate(material.documents) if saved.texts.get(document.id) != keys[document.id]]
     unseen = [row for row in new if keys[material.documents[row].id] not in known]
-    placed = dict(zip(unseen, _placed(saved.placing, material.part(unseen), base), strict=True)) if unseen else {}
+    placed: dict[int, tuple[int, ...]] = {}
+    if unseen:
+        part = material.part(unseen)
+        base = base_vectors(opened, saved.placing, part.documents)
+        placed = dict(zip(unseen, saved.placing.place(part, base), strict=True))
     placed |= {row: known[keys[material.documents[row].id]] for row in set(new) - placed.keys()}
     rows = enumerate(material.documents)
     places = {document.id: placed[row] if row in placed else saved.places[document.id] for row, document in rows}
     return places, [material.documents[row].id for row in new]
-
-
-def _placed(placing: Placing, part: Material, base: BaseVectors) -> list[tuple[int, ...]]:
-    """Return the clusters of documents that are new: the nearest first."""
-    if isinstance(placing, Centroids):
-        return placing.place(part.vectors)
-    if isinstance(placing, Options):
-        return placing.place(part.answers)
-    return placing.place(part.vectors, None if placing.base is None else base(placing, part.documents))
 
 
 def _clusters(saved: Kept, material: Material, state: Edited) -> list[Cluster]:
@@ -215,7 +194,7 @@ def _clusters(saved: Kept, material: Material, state: Edited) -> list[Cluster]:
     anew = sorted(state.touched & state.labels.keys())
     known = {cluster.number: cluster for cluster in saved.clusters}
     if anew:
-        for number, cluster in described_anew(material, state.places, anew, saved.instruction).items():
+        for number, cluster in described_anew(material, state.places, anew, saved.request.instruction).items():
             known[number] = replace(cluster, description=known[number].description if number in known else None)
     documents, result = documents_of(material, state.places), []
     for number, label in sorted(state.labels.items()):

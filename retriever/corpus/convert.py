@@ -12,7 +12,7 @@ from retriever.core.text import composed, is_blank
 from retriever.core.types import JSON, BadRow, Document
 from retriever.corpus.fields import FieldNames, keys_to, value_at, without
 from retriever.corpus.markup import NO_MARKUP, Markup
-from retriever.corpus.rows import Limits, Notes, ReadingOptions, Row, kind_of, raw_excerpt
+from retriever.corpus.rows import DEEPEST, LONGEST_ID, LONGEST_TEXT, Notes, ReadingOptions, Row, kind_of, raw_excerpt
 
 _LARGEST = 1 << 63  # of whole numbers that ids are taken for
 
@@ -26,8 +26,7 @@ class _RowError(Exception):
 class Converter:
     """Turns the rows of one input, of one file after another, into documents with distinct ids."""
 
-    def __init__(self, limits: Limits, options: ReadingOptions) -> None:
-        self._limits = limits
+    def __init__(self, options: ReadingOptions) -> None:
         self._options = options
         self._places: dict[str, str] = {}  # by id
         self._derived: Counter[str] = Counter()
@@ -47,7 +46,7 @@ class Converter:
             document = self._document(row, row.values)
             self._claim(document.id, f"{self._file}:{row.line}")
         except _RowError as error:
-            return BadRow(self._file, row.line, identifier, str(error), row.excerpt(self._limits.raw_chars))
+            return BadRow(self._file, row.line, identifier, str(error), row.excerpt())
         return document
 
     def _readable_id(self, row: Row) -> str | None:
@@ -55,7 +54,7 @@ class Converter:
         keys = keys_to(values, self._fields.find_id(values))
         value = value_at(values, keys) if keys else None
         readable = isinstance(value, str | int | float)
-        return raw_excerpt(self._composed(str(value)), self._limits.id_chars) if readable else None
+        return raw_excerpt(self._composed(str(value)), LONGEST_ID) if readable else None
 
     def _composed(self, value: Value) -> Value:
         """Return a value with its texts in composed form, unless all stays as it is in the file."""
@@ -71,7 +70,7 @@ class Converter:
         id_keys, text_keys = keys_to(values, id_field), keys_to(values, text_field)
         if self._derives_ids is None:
             self._derives_ids = id_keys is None and self._fields.id is None
-        _check(values, self._limits.depth)
+        _check(values, DEEPEST)
         text = self._composed(self._cleaned(self._text(values, text_keys)))
         left = values
         for keys in {id_keys, text_keys} - {None}:
@@ -108,9 +107,9 @@ class Converter:
         elif has_title:
             text = f"{title}\n{text}"
         text = str(text)
-        if len(text) > self._limits.text_chars:
+        if len(text) > LONGEST_TEXT:
             raise _RowError(
-                f"the text has {len(text):,} characters, more than {self._limits.text_chars:,}; split it into documents"
+                f"the text has {len(text):,} characters, more than {LONGEST_TEXT:,}; split it into documents"
             )
         return text
 
@@ -131,10 +130,8 @@ class Converter:
         identifier = self._composed(str(value))
         if is_blank(identifier):
             raise _RowError(f"the id in {field!r} is empty")
-        if len(identifier) > self._limits.id_chars:
-            raise _RowError(
-                f"the id in {field!r} has {len(identifier):,} characters, more than {self._limits.id_chars}"
-            )
+        if len(identifier) > LONGEST_ID:
+            raise _RowError(f"the id in {field!r} has {len(identifier):,} characters, more than {LONGEST_ID}")
         return identifier
 
     def _derive_id(self, text: str, metadata: Mapping[str, JSON]) -> str:

@@ -31,6 +31,9 @@ ENCODINGS: Mapping[str, str] = {
 }
 """Encodings that are guessed, the likelier ones first, and what people call them."""
 
+LONGEST_LINE = 16_000_000
+"""Bytes of a line, or of one CSV row, at most; also what a reader holds in memory."""
+
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _BOM = b"\xef\xbb\xbf"
 _BLOCK = 1 << 20
@@ -65,7 +68,6 @@ class EncodingError(InputError):
     """
 
     def __init__(self, file: str, found: Foreign) -> None:
-        self.found = found
         if found.encoding:
             problem = f"in {found.encoding}, line {found.line} reads {shortened(found.text, _SHOWN)!r}"
             hint = f"If that looks right, run it again with --encoding {found.encoding}; otherwise name another."
@@ -102,7 +104,7 @@ def find_utf16(head: bytes) -> str:
     return encoding if head.decode(encoding, "replace").count("\ufffd") <= 1 else ""
 
 
-def find_foreign(stream: BinaryIO, *, json_lines: bool, longest: int) -> Foreign | None:
+def find_foreign(stream: BinaryIO, *, json_lines: bool) -> Foreign | None:
     """Read a stream to its end and return why it is no UTF-8, or None where it is UTF-8 but for single bad bytes.
 
     Text in another encoding has many lines that are not UTF-8 and hardly one with letters beyond ASCII that is: such
@@ -112,13 +114,12 @@ def find_foreign(stream: BinaryIO, *, json_lines: bool, longest: int) -> Foreign
     Args:
         stream: at its beginning.
         json_lines: whether every line is an object.
-        longest: bytes of a line above which it may be cut.
     """
     mark = stream.read(2)
     if mark in UTF16_MARKS:
         return Foreign("utf-16", 1, (mark + stream.readline(4 * _SHOWN)).decode("utf-16", "replace").strip())
     good, count, bad, kept = 0, 0, [], 0
-    for number, line in _beyond_ascii(stream, mark, longest):
+    for number, line in _beyond_ascii(stream, mark):
         if _is_utf8(line):
             good += 1
         elif not json_lines or (line.lstrip().startswith(b"{") and line.rstrip().endswith(b"}")):
@@ -133,11 +134,11 @@ def find_foreign(stream: BinaryIO, *, json_lines: bool, longest: int) -> Foreign
     return Foreign(encoding, first, line.decode(encoding or "ascii", "replace").strip())
 
 
-def _beyond_ascii(stream: BinaryIO, block: bytes, longest: int) -> Iterator[tuple[int, bytes]]:
+def _beyond_ascii(stream: BinaryIO, block: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield number and bytes of the lines of a stream, the block read before included, that are not ASCII."""
     before = 0
     while block := block + stream.read(_BLOCK):
-        block += stream.readline(longest)
+        block += stream.readline(LONGEST_LINE)
         if not block.isascii():
             lines = enumerate(block.split(b"\n"), start=before + 1)
             yield from ((number, line) for number, line in lines if not line.isascii())
@@ -184,28 +185,28 @@ class Line:
         return f"not UTF-8: byte 0x{error.object[error.start]:02x} {place}; mend it, or name the file's encoding"
 
 
-def read_lines(stream: BinaryIO, file: str, *, limit: int, encoding: str = UTF8) -> Iterator[Line]:
-    """Yield the lines of a stream without a byte order mark, holding at most ``limit`` bytes of one in memory.
+def read_lines(stream: BinaryIO, file: str, encoding: str) -> Iterator[Line]:
+    """Yield the lines of a stream without a byte order mark, holding at most `LONGEST_LINE` bytes of one in memory.
 
     Raises:
         EncodingError: the stream is UTF-16 and was not said to be.
     """
     number = 0
     stream = as_utf8(stream, encoding)
-    while data := stream.readline(limit):
+    while data := stream.readline(LONGEST_LINE):
         number += 1
         if number == 1 and data.startswith(UTF16_MARKS):
             raise EncodingError(file, Foreign("utf-16", 1, data.decode("utf-16", "replace").strip()))
-        too_long = len(data) == limit and not data.endswith(b"\n") and _skip_rest(stream, limit)
+        too_long = len(data) == LONGEST_LINE and not data.endswith(b"\n") and _skip_rest(stream)
         yield Line(number, data.removeprefix(_BOM) if number == 1 else data, too_long, encoding)
 
 
-def _skip_rest(stream: BinaryIO, limit: int) -> bool:
+def _skip_rest(stream: BinaryIO) -> bool:
     """Read on to the end of the line and return whether more than the line end was left."""
-    rest = stream.readline(limit)
+    rest = stream.readline(LONGEST_LINE)
     more = rest not in (b"", b"\n", b"\r\n")
     while rest and not rest.endswith(b"\n"):
-        rest = stream.readline(limit)
+        rest = stream.readline(LONGEST_LINE)
     return more
 
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from retriever.corpus.encodings import UTF8, Line, as_utf8, read_lines
-from retriever.corpus.rows import Limits, Row, kind_of
+from retriever.corpus.encodings import LONGEST_LINE, UTF8, Line, as_utf8, read_lines
+from retriever.corpus.rows import EXCERPT, Row, kind_of
 
 _BLOCK = 1 << 16
 _BLANK = re.compile(r"[ \t\r\n\ufeff]*")
@@ -23,11 +23,11 @@ _NOT_JSON = "not JSON: "
 _DECODER = json.JSONDecoder(parse_constant=_null)
 
 
-def read_jsonl(stream: BinaryIO, file: str, limits: Limits, encoding: str = UTF8) -> Iterator[Row]:
+def read_jsonl(stream: BinaryIO, file: str, encoding: str = UTF8) -> Iterator[Row]:
     """Yield a row for every line that is not blank."""
-    for line in read_lines(stream, file, limit=limits.line_bytes, encoding=encoding):
+    for line in read_lines(stream, file, encoding):
         if line.too_long:
-            problem = f"the line is longer than {limits.line_bytes:,} bytes; write one object a line"
+            problem = f"the line is longer than {LONGEST_LINE:,} bytes; write one object a line"
             yield Row(line.number, line.data, problem=problem)
         elif line.data.strip():
             yield _parse(line)
@@ -49,27 +49,27 @@ def is_lines(head: str) -> bool:
     return not text.startswith("[") and not _begins_object(text)
 
 
-def read_values(stream: BinaryIO, file: str, limits: Limits, encoding: str = UTF8) -> Iterator[Row]:
+def read_values(stream: BinaryIO, encoding: str) -> Iterator[Row]:
     """Yield a row for every object of a JSON array, or of several values one after the other.
 
     A value that is no JSON is a bad row; the next one begins a line, no further in than that.
     """
-    values = _Values(as_utf8(stream, encoding), limits)
+    values = _Values(as_utf8(stream, encoding))
     while (value := values.next()) is not None:
         yield value
 
 
-def begins_value(stream: BinaryIO, limits: Limits, encoding: str = UTF8) -> bool:
+def begins_value(stream: BinaryIO, encoding: str) -> bool:
     """Return whether a stream of JSON holds nothing, or begins with a whole value, which may take several lines."""
-    first = _Values(as_utf8(stream, encoding), limits).next()
+    first = _Values(as_utf8(stream, encoding)).next()
     return first is None or not first.problem.startswith(_NOT_JSON)
 
 
 class _Values:
     """The values of a stream, of which one and a block are held in memory."""
 
-    def __init__(self, stream: BinaryIO, limits: Limits) -> None:
-        self._stream, self._limits = stream, limits
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
         self._decoder = codecs.getincrementaldecoder(UTF8)("surrogateescape")
         self._text, self._at, self._line, self._ended = "", 0, 1, False
         self._column = 0  # of what is at hand, in its line
@@ -81,14 +81,14 @@ class _Values:
             self._skip("[")  # another array
         if self._at == len(self._text):
             return None
-        line, most = self._line, self._limits.raw_chars
+        line = self._line
         try:
             value, end = self._decoded()
         except ValueError as error:
-            raw = self._text[self._at : self._at + most].partition("\n")[0]
+            raw = self._text[self._at : self._at + EXCERPT].partition("\n")[0]
             self._skip_broken()
             return Row(line, raw, problem=f"{_NOT_JSON}{error}")
-        raw = self._text[self._at : min(end, self._at + most)]
+        raw = self._text[self._at : min(end, self._at + EXCERPT)]
         self._advance(end)
         if isinstance(value, dict):
             return Row(line, raw, value)
@@ -143,8 +143,8 @@ class _Values:
             else:
                 if end < len(self._text) or self._ended:
                     return value, end
-            if len(self._text) - self._at > self._limits.line_bytes:
-                raise ValueError(f"it is longer than {self._limits.line_bytes:,} bytes")
+            if len(self._text) - self._at > LONGEST_LINE:
+                raise ValueError(f"it is longer than {LONGEST_LINE:,} bytes")
             self._fill()
 
     def _fill(self) -> None:

@@ -25,12 +25,10 @@ class Kind:
     """A decision on a column.
 
     Attributes:
-        name: number, truth, stars, date or text.
         convert: what makes a value of it from the file's; None where the value stays.
         note: a statement for the user; empty where nothing is to be said.
     """
 
-    name: str
     convert: Convert | None = None
     note: str = ""
 
@@ -110,13 +108,9 @@ class ColumnSurvey:
         if not self._cells or not self.filled:
             return None
         if self._truths and any(self._truths <= words for words in _TRUTHS):
-            return Kind("truth", _truth)
+            return Kind(_truth)
         if self._numbers and self._seen_number and not self.dates.are_seconds(self.filled):
-            return (
-                Kind("text", note=f"{self.name!r} is text, as its quotes say")
-                if self.quoted
-                else Kind("number", number)
-            )
+            return Kind(note=f"{self.name!r} is text, as its quotes say") if self.quoted else Kind(number)
         return None
 
     def _written_kind(self) -> Kind | None:
@@ -125,15 +119,15 @@ class ColumnSurvey:
         stars = self._stars if self._named_stars else self._says_stars
         changes = self._cells or self._star_texts or self._says_stars
         if changes and stars and (stars >= _SHARE * self.filled or self.role == "stars"):
-            return Kind("stars", _stars, f"{self.name!r} read as stars")
+            return Kind(_stars, f"{self.name!r} read as stars")
         if self.dates.changes and (self.dates.read >= _SHARE * self.filled or self.role == "date"):
             return self.dates.kind(self.name)
         return None
 
     def _text_kind(self) -> Kind:
         if self._not_plain and self._like_numbers == self.filled:
-            return Kind("text", note=f"{self.name!r} is text, as {self._not_plain!r} is not a number's plain form")
-        return Kind("text")
+            return Kind(note=f"{self.name!r} is text, as {self._not_plain!r} is not a number's plain form")
+        return Kind()
 
 
 class DateSurvey:
@@ -201,7 +195,7 @@ class DateSurvey:
         else:
             order = {True: " (day first)", False: " (month first)", None: ""}[self.day_first]
             note = f"{name!r} read as date{order if self._open or any(self._first.values()) else ''}"
-        return Kind("date", date_reader(self.day_first, dated=self._dated), note)
+        return Kind(date_reader(self.day_first, dated=self._dated), note)
 
 
 def settle_orders(columns: Sequence[ColumnSurvey]) -> None:

@@ -21,7 +21,7 @@ from retriever.corpus.fields import FieldNames
 from retriever.corpus.jsonl import begins_value, is_json, is_lines, read_jsonl, read_values
 from retriever.corpus.markup import NO_MARKUP, Markup, find_markup
 from retriever.corpus.parquet import count_parquet_rows, parquet_columns, read_parquet
-from retriever.corpus.rows import Limits, Notes, Reading, ReadingOptions, Row
+from retriever.corpus.rows import Notes, Reading, ReadingOptions, Row
 from retriever.corpus.sources import DELIMITERS, FORMATS, PARQUET, STDIN, Source
 from retriever.corpus.survey import SAMPLE, Interpretation, survey_rows
 from retriever.corpus.tables import DAMAGE, Table
@@ -35,7 +35,6 @@ def read_documents(
     id_field: str | None = None,
     text_field: str | None = None,
     encoding: str | None = None,
-    limits: Limits | None = None,
     options: ReadingOptions | None = None,
 ) -> Reading[Document | BadRow]:
     """Read files one after the other as one corpus; ids are distinct within it.
@@ -60,7 +59,6 @@ def read_documents(
         text_field: the field that holds the text, or the path of keys to it.
         encoding: what files other than Parquet are in, a name that Python knows. None means UTF-8 or UTF-16, and a
             file that is neither is refused; named ``utf-8``, it is read and its lines that are not become bad rows.
-        limits: what a row may hold.
         options: how far values are interpreted.
 
     Returns:
@@ -74,21 +72,20 @@ def read_documents(
             this call, as `EncodingError` is, before the first document. Damage further down, such as a truncated .gz,
             is raised by the iterator when it gets there.
     """
-    limits, options = limits or Limits(), options or ReadingOptions()
-    files = [_File(str(path), FieldNames(id_field, text_field), limits, encoding, options) for path in paths]
+    options = options or ReadingOptions()
+    files = [_File(str(path), FieldNames(id_field, text_field), encoding, options) for path in paths]
     if not files:
         raise InputError("No file was given.", hint=FORMATS)
     for file in files:
         file.require_good_row()
-    return Reading(_documents(files, Converter(limits, options)), [file.notes for file in files])
+    return Reading(_documents(files, Converter(options)), [file.notes for file in files])
 
 
-def read_given(documents: Iterable[Document | BadRow], label: str = "documents") -> Reading[Document | BadRow]:
+def read_given(documents: Iterable[Document | BadRow]) -> Reading[Document | BadRow]:
     """Read documents that a program gives: ratings and dates are rewritten as the first thousand of them show.
 
     Args:
         documents: in any number; bad rows pass, and an error among them is raised behind those before it.
-        label: what they are called in the notes.
     """
     given = iter(documents)
     first: list[Document | BadRow] = []
@@ -99,7 +96,7 @@ def read_given(documents: Iterable[Document | BadRow], label: str = "documents")
         rest = _failing(error)
     metadata = (document.metadata for document in first if isinstance(document, Document))
     interpretation = survey_rows(metadata, FieldNames(id="id", text="text"), ReadingOptions())
-    notes = Notes(label, [note for note in interpretation.notes if note])
+    notes = Notes("documents", [note for note in interpretation.notes if note])
     return Reading((_interpreted(document, interpretation) for document in chain(first, rest)), [notes])
 
 
@@ -107,7 +104,6 @@ def read_fields(
     path: str | Path,
     fields: FieldNames,
     *,
-    limits: Limits | None = None,
     encoding: str | None = None,
     options: ReadingOptions | None = None,
 ) -> Reading[Row]:
@@ -116,14 +112,13 @@ def read_fields(
     Args:
         path: a file, or ``-`` for JSON on standard input.
         fields: which columns a table must have, and which of them stay text.
-        limits: what a row may hold.
         encoding: as for `read_documents`.
         options: as for `read_documents`.
 
     Raises:
         InputError: as `read_documents` does.
     """
-    file = _File(str(path), fields, limits or Limits(), encoding, options or ReadingOptions())
+    file = _File(str(path), fields, encoding, options or ReadingOptions())
     with closing(file.rows()) as rows:
         next(rows)
     return Reading(file.rows(), [file.notes])
@@ -180,12 +175,10 @@ class _File:
         InputError: it cannot be read as a whole.
     """
 
-    def __init__(
-        self, name: str, fields: FieldNames, limits: Limits, encoding: str | None, options: ReadingOptions
-    ) -> None:
+    def __init__(self, name: str, fields: FieldNames, encoding: str | None, options: ReadingOptions) -> None:
         self.name = name
         self.notes = Notes("standard input" if name == STDIN else name)
-        self._fields, self._limits, self._options = fields, limits, options
+        self._fields, self._options = fields, options
         self._table: Table | None = None
         named = None if encoding is None else require_encoding(encoding)
         with _input_errors(name):
@@ -217,7 +210,7 @@ class _File:
 
     def require_good_row(self) -> None:
         """Raise `InputError` where no row can become a document."""
-        converter = Converter(self._limits, self._options)
+        converter = Converter(self._options)
         converter.begin_file(self.name, self.interpretation.fields, Notes(self.name))
         first: BadRow | None = None
         with closing(self.rows()) as rows:
@@ -240,7 +233,7 @@ class _File:
             return wide
         json_lines, foreign = self._source.suffix not in DELIMITERS, None
         with suppress(EOFError, OSError, zlib.error), closing(self._source.open()) as stream:  # met again by the rows
-            foreign = find_foreign(stream, json_lines=json_lines, longest=self._limits.line_bytes)
+            foreign = find_foreign(stream, json_lines=json_lines)
         if foreign:
             raise EncodingError(self.name, foreign)
         return UTF8
@@ -258,7 +251,7 @@ class _File:
         if self._source.suffix == ".json":
             return True
         with closing(self._source.open()) as stream:
-            whole = begins_value(stream, self._limits, self._encoding)
+            whole = begins_value(stream, self._encoding)
         if whole:
             self.notes.add("read as one JSON value after the other, not by lines")
         return whole
@@ -270,7 +263,6 @@ class _File:
                 self.name,
                 DELIMITERS[self._source.suffix],
                 fields=self._fields,
-                limits=self._limits,
                 encoding=self._encoding,
                 options=self._options,
             )
@@ -289,9 +281,11 @@ class _File:
         elif self._format == PARQUET:
             yield from read_parquet(self._source, self._fields)
         else:
-            read = read_jsonl if self._format == "lines" else read_values
             with closing(self._source.open()) as stream:
-                yield from read(stream, self.name, self._limits, self._encoding)
+                lines = self._format == "lines"
+                yield from (
+                    read_jsonl(stream, self.name, self._encoding) if lines else read_values(stream, self._encoding)
+                )
 
 
 def _whole(rows: Iterator[Row]) -> Iterator[Mapping[str, object]]:

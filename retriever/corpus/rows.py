@@ -7,6 +7,18 @@ from typing import TypeVar
 
 from retriever.corpus.fields import Columns
 
+LONGEST_TEXT = 1_000_000
+"""Characters of a text, its title included, at most."""
+
+LONGEST_ID = 512
+"""Characters of an id at most."""
+
+DEEPEST = 32
+"""Levels of nested lists and objects at most, the row itself included."""
+
+EXCERPT = 2000
+"""Characters of a bad row that are kept."""
+
 Item = TypeVar("Item")
 _KINDS: dict[type, str] = {
     bool: "a boolean",
@@ -16,25 +28,6 @@ _KINDS: dict[type, str] = {
     list: "a list",
     Mapping: "an object",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Limits on the size of one row; a row beyond them becomes a `BadRow`.
-
-    Attributes:
-        text_chars: characters of a text, its title included.
-        id_chars: characters of an id.
-        line_bytes: bytes of a line of JSON, or of one CSV row; also what a reader holds in memory.
-        depth: levels of nested lists and objects, the row itself included.
-        raw_chars: characters of a bad row that are kept.
-    """
-
-    text_chars: int = 1_000_000
-    id_chars: int = 512
-    line_bytes: int = 16_000_000
-    depth: int = 32
-    raw_chars: int = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +48,11 @@ class Row:
     problem: str = ""
     sparse: bool = False
 
-    def excerpt(self, limit: int) -> str:
+    def excerpt(self) -> str:
         """Return the beginning of the row as a report shows it."""
         raw = self.raw
         text = raw if isinstance(raw, bytes | str) else json.dumps(raw, ensure_ascii=False, default=str)
-        return raw_excerpt(text, limit)
+        return raw_excerpt(text, EXCERPT)
 
 
 @dataclass(frozen=True, slots=True)

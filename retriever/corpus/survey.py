@@ -9,7 +9,7 @@ from typing import cast
 from retriever.core.fields import leaves
 from retriever.core.types import JSON
 from retriever.corpus.fields import ID_FIELDS, TEXT_FIELDS, Columns, FieldNames, changed, is_named, recognise, value_at
-from retriever.corpus.kinds import ColumnSurvey, Convert, settle_orders
+from retriever.corpus.kinds import ColumnSurvey, Convert, number, settle_orders
 from retriever.corpus.rows import Item, ReadingOptions, Row
 
 SAMPLE = 1000
@@ -56,7 +56,7 @@ def survey_cells(
     records: Iterable[Sequence[str]],
     fields: FieldNames,
     options: ReadingOptions,
-    quoted: Callable[[], Collection[str]] = frozenset,
+    quoted: Callable[[], Collection[str]],
 ) -> Interpretation:
     """Look at all records of a table.
 
@@ -144,7 +144,7 @@ def _interpretation(
     kinds = {column.name: column.kind() for column in columns if column.name not in dropped}
     converts = {name: kind.convert for name, kind in kinds.items() if kind.convert}
     notes = [_fields_note(names, fields), *(kind.note for kind in kinds.values())]
-    if numbers := [name for name, kind in kinds.items() if kind.name == "number"]:
+    if numbers := [name for name, kind in kinds.items() if kind.convert is number]:
         notes.append(f"{_listed(numbers)} read as number{'s' if len(numbers) > 1 else ''}")
     if dropped:
         notes.append(f"the row numbers in {_listed(sorted(dropped))} left out")

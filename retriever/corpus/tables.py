@@ -10,11 +10,11 @@ from itertools import islice
 from typing import BinaryIO
 
 from retriever.core.errors import InputError
-from retriever.corpus.encodings import UTF8, Line, read_lines
+from retriever.corpus.encodings import LONGEST_LINE, UTF8, Line, read_lines
 from retriever.corpus.fields import FieldNames
 from retriever.corpus.kinds import reads_back
 from retriever.corpus.layout import Layout, find_layout
-from retriever.corpus.rows import Limits, ReadingOptions, Row
+from retriever.corpus.rows import ReadingOptions, Row
 from retriever.corpus.survey import Interpretation, survey_cells
 
 DAMAGE = (InputError, EOFError, OSError, zlib.error)
@@ -42,7 +42,6 @@ class Table:
         file: as the user named it.
         delimiter: the one that the file's name says; another is taken where header and rows agree on that one alone.
         fields: which columns there must be, and which stay text.
-        limits: on a row.
         encoding: of the stream.
         options: how far values are interpreted.
 
@@ -57,15 +56,13 @@ class Table:
         delimiter: str,
         *,
         fields: FieldNames,
-        limits: Limits,
-        encoding: str = UTF8,
+        encoding: str,
         options: ReadingOptions,
     ) -> None:
         self._open = open_stream
         self._file = file
-        self._limits = limits
         self._encoding = encoding
-        csv.field_size_limit(max(csv.field_size_limit(), limits.line_bytes))  # of the process; the feed bounds a row
+        csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))  # of the process; the feed bounds a row
         self._layout = self._find_layout(delimiter, fields, options)
         self.interpretation = Interpretation(fields) if options.raw else self._survey(fields, options)
         if self._layout.names:
@@ -136,13 +133,13 @@ class Table:
             return
 
     def _lines(self, stream: BinaryIO) -> Iterator[Line]:
-        return read_lines(stream, self._file, limit=self._limits.line_bytes, encoding=self._encoding)
+        return read_lines(stream, self._file, self._encoding)
 
     def _records(self) -> Iterator[_Record]:
         """Yield every record below the header rows that is not blank."""
         layout, width, headers = self._layout, len(self._layout.names), 1 + self._layout.labels
         with closing(self._open()) as stream:
-            feed = _Feed(self._file, islice(self._lines(stream), layout.before, None), self._limits.line_bytes)
+            feed = _Feed(self._file, islice(self._lines(stream), layout.before, None))
             reader = csv.reader(feed, delimiter=layout.delimiter, strict=True)
             while True:
                 feed.begin_row()
@@ -202,8 +199,8 @@ def _sample(lines: Iterator[Line]) -> Iterator[Line]:
 class _Feed:
     """Gives the csv module its lines and remembers those of the row at hand."""
 
-    def __init__(self, file: str, lines: Iterator[Line], limit: int) -> None:
-        self._file, self._lines, self._limit = file, lines, limit
+    def __init__(self, file: str, lines: Iterator[Line]) -> None:
+        self._file, self._lines = file, lines
         self.begin_row()
 
     def begin_row(self) -> None:
@@ -216,8 +213,8 @@ class _Feed:
         line = next(self._lines)
         self.first_line = self.first_line or line.number
         self.raw += line.data
-        if line.too_long or len(self.raw) > self._limit:
-            raise self._unreadable(f"is longer than {self._limit:,} bytes")
+        if line.too_long or len(self.raw) > LONGEST_LINE:
+            raise self._unreadable(f"is longer than {LONGEST_LINE:,} bytes")
         try:
             return line.data.decode(UTF8)
         except UnicodeDecodeError as error:

@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeAlias
 from retriever.core.errors import InputError
 from retriever.core.types import Document
 from retriever.corpus.jsonl import read_jsonl
-from retriever.corpus.rows import Limits
 
 Split: TypeAlias = Literal["train", "dev", "test"]
 
@@ -84,7 +83,7 @@ def read_rows(folder: Path, name: str) -> list[LabelledRow]:
     try:
         with path.open("rb") as stream:
             rows = []
-            for row in read_jsonl(stream, str(path), Limits()):
+            for row in read_jsonl(stream, str(path)):
                 if row.values is None:
                     raise InputError(f"{path}, row {row.line}: {row.problem}.", hint="Mend or remove the row.")
                 rows.append(LabelledRow(str(path), row.line, row.values))

@@ -6,14 +6,15 @@ from retriever.core.types import BadRow, Document
 from retriever.corpus.encodings import ENCODINGS, UTF8, EncodingError, find_foreign, find_utf16, require_encoding
 from retriever.corpus.fields import FieldNames
 from retriever.corpus.readers import count_rows, read_documents, read_fields, read_given
-from retriever.corpus.rows import Limits, Reading, ReadingOptions
+from retriever.corpus.rows import DEEPEST, LONGEST_ID, Reading, ReadingOptions
 
 __all__ = [
+    "DEEPEST",
     "ENCODINGS",
+    "LONGEST_ID",
     "UTF8",
     "EncodingError",
     "FieldNames",
-    "Limits",
     "Reading",
     "ReadingOptions",
     "as_read",

@@ -13,7 +13,7 @@ from pathlib import Path
 from retriever.core.errors import InputError
 from retriever.core.types import JSON, BadRow
 from retriever.corpus.readers import read_fields
-from retriever.corpus.rows import Limits, ReadingOptions, Row
+from retriever.corpus.rows import LONGEST_TEXT, ReadingOptions, Row
 from retriever.training.layouts import Layout, QAFields, Role, describe, find_layout
 
 KEPT_BAD_ROWS = 1000
@@ -154,18 +154,15 @@ class _Reader:
     def __init__(self, file: str, encoding: str | None) -> None:
         self.file = file
         self.used: dict[Role, tuple[str, ...]] = {}
-        self._limits = Limits()
         self._encoding = encoding
         self._layout: Layout | None = None
 
     def read(self) -> Iterator[TrainingRow | BadRow]:
-        for row in read_fields(
-            self.file, QAFields(), limits=self._limits, encoding=self._encoding, options=ReadingOptions(raw=True)
-        ):
+        for row in read_fields(self.file, QAFields(), encoding=self._encoding, options=ReadingOptions(raw=True)):
             try:
                 yield self._convert(row)
             except _RowError as error:
-                yield BadRow(self.file, row.line, None, str(error), row.excerpt(self._limits.raw_chars))
+                yield BadRow(self.file, row.line, None, str(error), row.excerpt())
 
     def _convert(self, row: Row) -> TrainingRow:
         if row.values is None:
@@ -202,34 +199,34 @@ class _Reader:
 
     def _strings(self, values: Mapping[str, object], names: Iterable[str]) -> tuple[str, ...]:
         """Return the strings of some fields, in order; null stands for none."""
-        return tuple(text for name in names for text in _flatten(name, values[name], self._limits.text_chars))
+        return tuple(text for name in names for text in _flatten(name, values[name]))
 
 
-def _flatten(name: str, value: object, limit: int) -> Iterator[str]:
+def _flatten(name: str, value: object) -> Iterator[str]:
     if value is None:
         return
     if isinstance(value, list):
         for item in value:
             if isinstance(item, list):
                 raise _RowError(f"{name!r} holds a list in a list")
-            yield from _flatten(name, item, limit)
+            yield from _flatten(name, item)
     elif isinstance(value, Mapping) and isinstance(value.get("text"), str):
         title = value.get("title")
         heading = f"{title}\n" if isinstance(title, str) and title.strip() else ""
-        yield _checked(name, heading + value["text"], limit)
+        yield _checked(name, heading + value["text"])
     elif isinstance(value, str):
-        yield _checked(name, value, limit)
+        yield _checked(name, value)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield str(value)
     else:
         raise _RowError(f"{name!r} is {_KINDS.get(type(value), type(value).__name__)}, not a string")
 
 
-def _checked(name: str, text: str, limit: int) -> str:
+def _checked(name: str, text: str) -> str:
     if not text.strip():
         raise _RowError(f"{name!r} is empty")
-    if len(text) > limit:
-        raise _RowError(f"{name!r} has {len(text):,} characters, more than {limit:,}")
+    if len(text) > LONGEST_TEXT:
+        raise _RowError(f"{name!r} has {len(text):,} characters, more than {LONGEST_TEXT:,}")
     if "\0" in text:
         raise _RowError(f"{name!r} holds a NUL character")
     try:

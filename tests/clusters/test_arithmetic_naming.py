@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from retriever.clusters.arithmetic import naming
 from retriever.clusters.arithmetic.kmeans import Partition
 from retriever.clusters.arithmetic.naming import (
     answer_words,
@@ -29,13 +30,14 @@ def test_words_of_answers_leave_out_the_instructions_own():
     assert answer_words(["kettles", "glass"], "Is it glass or a kettle?") == set()
 
 
-def test_keywords_by_hand():
+def test_keywords_by_hand(monkeypatch):
     words = [{"kettle", "good"}, {"kettle", "good"}, {"toy", "good"}, {"toy", "bad"}, {"toy", "bad"}]
     labels = np.array([0, 0, 1, 1, 1])
     # Shares: cluster 0 kettle 1, good 1; cluster 1 toy 1, bad 2/3 (good once: not shared by two). Totals: kettle 1,
     # good 1, toy 1, bad 2/3; they are 3.6667 over 2 clusters, so A = 1.8333.
     assert keywords(words, labels, 2) == [["good", "kettle"], ["toy", "bad"]]
-    assert keywords(words, labels, 2, count=1) == [["good"], ["toy"]]
+    monkeypatch.setattr(naming, "KEYWORDS", 1)
+    assert keywords(words, labels, 2) == [["good"], ["toy"]]
 
 
 def test_a_word_of_all_clusters_counts_less_than_one_of_its_own():
@@ -44,10 +46,11 @@ def test_a_word_of_all_clusters_counts_less_than_one_of_its_own():
     assert named == [["kettle", "good"], ["toy", "good"]]
 
 
-def test_words_that_begin_a_better_one_make_room_for_the_next():
+def test_words_that_begin_a_better_one_make_room_for_the_next(monkeypatch):
+    monkeypatch.setattr(naming, "KEYWORDS", 2)
     words = [{"charging", "charg", "plug"}, {"charging", "plug"}, {"charging", "charg"}, {"toy"}]
     # Shares of cluster 0: charging 1, charg and plug 2/3; all are its own.
-    assert keywords(words, np.array([0, 0, 0, 1]), 2, count=2) == [["charging", "plug"], ["toy"]]
+    assert keywords(words, np.array([0, 0, 0, 1]), 2) == [["charging", "plug"], ["toy"]]
     assert keywords([{"charg"}, *words[:3:2]], np.array([0, 0, 0]), 1) == [["charg", "charging"]]
 
 
@@ -67,6 +70,7 @@ def test_labels_are_short_and_share_no_word_where_each_has_its_own():
 def test_labels_are_never_the_same():
     named = [["a", "b"], ["a", "b"], ["b", "a"], [], [], ["z"]]
     assert labels_of(named) == ["a", "a, b", "b", "unnamed", "unnamed (4)", "z"]
+    assert labels_of([["late"], ["Late"]]) == ["late", "Late (1)"]
     assert labels_of([["a"], ["a"], ["a"]]) == ["a", "a (1)", "a (2)"]
 
 
@@ -87,10 +91,11 @@ def partition():
     return Partition(rows[[1, 4]], np.array([0, 0, 0, 1, 1]), cosines, margins)
 
 
-def test_central_documents_are_nearest_first_and_differ(partition):
-    assert central(partition, ["a", "b", "c", "d", "e"], 0, count=3) == [1, 0, 2]
-    assert central(partition, ["a", "a", "c", "d", "e"], 0, count=3) == [1, 2]
-    assert central(partition, ["a", "b", "c", "d", "e"], 1, count=1) == [4]
+def test_central_documents_are_nearest_first_and_differ(partition, monkeypatch):
+    assert central(partition, ["a", "b", "c", "d", "e"], 0) == [1, 0, 2]
+    assert central(partition, ["a", "a", "c", "d", "e"], 0) == [1, 2]
+    monkeypatch.setattr(naming, "_CENTRAL", 1)
+    assert central(partition, ["a", "b", "c", "d", "e"], 1) == [4]
 
 
 def test_the_typical_sentence_says_most_in_few_words():

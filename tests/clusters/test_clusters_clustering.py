@@ -256,7 +256,7 @@ def test_a_new_document_with_the_text_of_an_old_one_joins_it(saved):
     stored = kept(saved._opened.store, saved._opened.store.clusterings.get("products"))
     unreachable = replace(stored, placing=replace(stored.placing, floors=np.full(3, 2.0)))
     material = read_material(saved._opened.store, complete(saved._opened, [PRODUCT])[0])
-    places, new = extended(unreachable, material, None)
+    places, new = extended(saved._opened, unreachable, material)
     assert new == ["again"]
     assert places["again"] == places[old.id]
 
@@ -269,7 +269,8 @@ def test_the_floor_of_a_saved_clustering_has_a_tolerance(saved, above, fits):
     stored = kept(saved._opened.store, saved._opened.store.clusterings.get("products"))
     nearest = float((stored.placing.vectors @ material.vectors[0]).max())
     floors = np.full(3, nearest + above)
-    places, _ = extended(replace(stored, placing=replace(stored.placing, floors=floors)), material, None)
+    moved = replace(stored, placing=replace(stored.placing, floors=floors))
+    places, _ = extended(saved._opened, moved, material)
     assert (places["new"] != (-1,)) == fits
 
 
@@ -391,7 +392,7 @@ def test_a_clustering_holds_until_its_documents_change(full, asked):
 def test_what_was_seen_of_a_saved_clustering_stays_where_it_was_put(saved, monkeypatch):
     saved.add([Document("seen", "toy seen later")])
     before = saved.clusterings.get("products").assignments
-    monkeypatch.setattr(Centroids, "place", lambda self, vectors: [(-1,)] * len(vectors))
+    monkeypatch.setattr(Centroids, "place", lambda self, part, base: [(-1,)] * len(part.documents))
     saved.add([Document("later", "toy later")])
     found = saved.clusterings.get("products")
     assert found.assignments == {**before, "later": -1}

@@ -4,8 +4,7 @@ from dataclasses import replace
 import pytest
 from index_fakes import MOOD, PRODUCT, documents
 
-from retriever.clusters.comparing import compare_clusters, compare_ranks
-from retriever.clusters.comparison_page import write_page
+from retriever.clusters.comparing import compare_clusters, compare_ranks, write_page
 from retriever.core.errors import OutputError, UsageError
 
 

@@ -10,7 +10,7 @@ from retriever.core.errors import OutputError
 from retriever.core.types import Document
 from retriever.core.verdicts import Verdict
 
-HOSTILE = "</script><script>alert(1)</script> <!-- __SCRIPT__ & \u2028 toy $x_1^2$"
+HOSTILE = "</script><script>alert(1)</script> <!-- {{ script }} & \u2028 toy $x_1^2$"
 
 
 @pytest.fixture
@@ -75,7 +75,6 @@ def test_hostile_text_ends_no_element_and_only_the_one_script_may_run(clustered,
     page = (tmp_path / "map.html").read_text()
     assert page.count("<script") == page.count("</script") == 2
     assert "<img" not in page
-    assert "\u2028" not in page
     assert re.search(r"default-src 'none'; script-src 'sha256-[\w+/=]{44}'; style-src 'unsafe-inline'\"", page)
     assert "http" not in page.replace("http-equiv", "")
     assert not re.search("innerHTML|insertAdjacentHTML|document.write|eval", page)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from retriever.clusters.arithmetic.kmeans import Partition
-from retriever.clusters.arithmetic.naming import unlike
 from retriever.clusters.clustering import Cluster
 from retriever.clusters.describing import described, described_anew
 from retriever.clusters.material import Material
@@ -77,7 +76,3 @@ def test_a_cluster_that_people_changed_has_its_phrases_too():
     found = described_anew(part, places, [0, 1], "Why?")
     assert [str(phrase) for phrase in found[1].phrases] == ["not said (2)"]
     assert found[1].label == "not said"
-
-
-def test_names_differ():
-    assert unlike(["late", "lost", "Late"]) == ["late", "lost", "Late (2)"]

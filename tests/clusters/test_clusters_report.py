@@ -8,7 +8,7 @@ from index_fakes import KEYWORDS, MOOD, documents
 from markdown_it import MarkdownIt
 
 from retriever.clusters.groups import groups_of
-from retriever.clusters.index_numbers import NumbersRequest, numbers_of
+from retriever.clusters.index_numbers import numbers_of
 from retriever.clusters.report import make_report, model_names, render, report_format, write_report
 from retriever.core.errors import OutputError, UsageError
 from retriever.core.types import Document
@@ -37,7 +37,7 @@ def found(index):
 
 @pytest.fixture
 def report(index, found):
-    counted = numbers_of(index, groups_of(found), NumbersRequest(("product",), "month"))
+    counted = numbers_of(index, groups_of(found), ["product"], period="month")
     return make_report(replace(found, verdict=VERDICT), counted, MODELS, where="stars > 0")
 
 
@@ -111,7 +111,7 @@ def test_both_forms_say_every_number(report, kind):
 
 @pytest.mark.parametrize("kind", ["html", "md"])
 def test_groups_of_a_question_that_is_hardly_followed_are_called_what_they_are(index, found, kind):
-    counted = numbers_of(index, groups_of(found), NumbersRequest())
+    counted = numbers_of(index, groups_of(found))
     divided = "These clusters are what sets the texts apart, not answers to the question."
     assert make_report(replace(found, verdict=None), counted, MODELS).caution == ""
     hardly = replace(found, verdict=Verdict(MOOD, "hardly", 0.1, 40, [], True))
@@ -127,7 +127,7 @@ def test_differences_that_are_more_than_chance_are_told(index):
     rows = [f"the {GOOD if (row % 2 and row < 80) else BAD} {row}" for row in range(160)]
     index.add([Document(f"r{row}", text, {"product": ["a", "b"][row % 2]}) for row, text in enumerate(rows)])
     found = index.cluster(MOOD, k=2)
-    counted = numbers_of(index, groups_of(found), NumbersRequest(("product",)))
+    counted = numbers_of(index, groups_of(found), ["product"])
     report = make_report(replace(found, verdict=None), counted, MODELS)
     (told,) = next(one for one in report.sections if one.numbers.name == GOOD).differences
     text = render(report, "md")
@@ -141,7 +141,7 @@ def test_a_saved_clustering_is_reported_with_what_is_new(index, found):
     index.clusterings.save("mine", found)
     index.add([Document("new", f"All {GOOD}.", {"stars": 5, "product": "p0<u>", "date": "2024-07-01"})])
     saved = index.clusterings.get("mine")
-    report = make_report(saved, numbers_of(index, groups_of(saved), NumbersRequest()), MODELS)
+    report = make_report(saved, numbers_of(index, groups_of(saved)), MODELS)
     assert report.name == "mine"
     assert report.numbers.documents == 61
     assert report.numbers.trend.periods[-1] == "2024-07"
@@ -150,7 +150,7 @@ def test_a_saved_clustering_is_reported_with_what_is_new(index, found):
 def test_without_stars_dates_and_an_instruction(index):
     index.add(documents("A kettle.", "A toy.", "A kettle here.", "A toy there.", "A lamp."))
     found = index.cluster(k=2)
-    report = make_report(found, numbers_of(index, groups_of(found), NumbersRequest()), MODELS)
+    report = make_report(found, numbers_of(index, groups_of(found)), MODELS)
     for kind in ("html", "md"):
         assert "What the reviews say" in render(report, kind)
     assert all(one.chart is None for one in report.sections)

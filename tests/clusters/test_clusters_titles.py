@@ -10,7 +10,7 @@ from replay_server import Model, Refusal, asked, completion, serving, title_of
 
 from retriever.clusters.edit_requests import ClusterEdits
 from retriever.clusters.groups import groups_of
-from retriever.clusters.index_numbers import NumbersRequest, numbers_of
+from retriever.clusters.index_numbers import numbers_of
 from retriever.clusters.report import make_report, render
 from retriever.clusters.titles import LIMIT, NEAREST, NO_REPLY, OTHERS, OUTERMOST
 from retriever.core.errors import ConsentError, EncoderError, UsageError
@@ -278,12 +278,12 @@ def test_the_key_goes_to_its_own_endpoint_and_is_stored_nowhere(saved, path, mod
 
 def test_a_report_says_which_model_gave_names_and_shows_the_sentences(saved, name):
     found = titled(saved, name)
-    report = make_report(found, numbers_of(saved, groups_of(found), NumbersRequest(())), {"Model": "m"})
+    report = make_report(found, numbers_of(saved, groups_of(found)), {"Model": "m"})
     assert report.to_json()["models"] == {"Model": "m", "Language model that named clusters": name}
     assert report.to_json()["descriptions"] == {str(one.number): one.description for one in found.clusters}
     for kind in ("html", "md"):
         page = render(report, kind)
         assert "The lamp reviews" in page and "They are about a lamp." in page
     plain = saved.clusterings.undo("products") and saved.clusterings.get("products")
-    made = make_report(plain, numbers_of(saved, groups_of(plain), NumbersRequest(())), {"Model": "m"})
+    made = make_report(plain, numbers_of(saved, groups_of(plain)), {"Model": "m"})
     assert made.to_json()["models"] == {"Model": "m"}

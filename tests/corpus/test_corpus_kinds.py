@@ -340,6 +340,7 @@ CSV = "id,text\n1,a\n2,b\n"
             "unzipped, as it is a gzip file",
         ),
         ("a.csv.gz", CSV.encode(), ""),
+        ("A.CSV.GZ", gzip.compress(CSV.encode(), mtime=0), ""),
         ("a.csv", gzip.compress(CSV.encode("utf-16"), mtime=0), "unzipped, as it is a gzip file; read as UTF-16"),
     ],
 )

@@ -1,9 +1,7 @@
 """Texts as they are stored: HTML taken out, characters composed, invisible ones told."""
 
 import gzip
-import io
 import json
-import sys
 
 import pytest
 
@@ -102,12 +100,6 @@ def test_entities_alone_leave_tags_as_they_are(read):
 
 def test_a_text_of_markup_alone_is_put_aside(read):
     assert read([*HTML, "<p>&nbsp;</p>"])[0][-1] == "the text holds markup alone"
-
-
-def test_a_stream_is_decided_by_its_beginning(monkeypatch):
-    data = "".join(json.dumps({"id": str(row), "text": text}) + "\n" for row, text in enumerate(HTML)).encode()
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-    assert [row.text for row in read_documents(["-"])] == DECODED
 
 
 NFC, NFD = "caf\u00e9", "cafe\u0301"

@@ -7,8 +7,7 @@ import pytest
 from answer_fakes import NAME, FakeReader, loads
 from index_fakes import KEYWORDS, PRODUCT, FakeEncoder
 
-from retriever.clusters.categories import Category, read_categories
-from retriever.clusters.closed import closed_question, option_numbers
+from retriever.clusters.categories import Category, closed_question, option_numbers, read_categories
 from retriever.clusters.proposing import propose, write_proposal
 from retriever.core.errors import InputError, UsageError
 from retriever.core.types import Document

@@ -45,10 +45,10 @@ def test_a_sample_is_read_and_shares_of_all_texts_are_estimated(index, reader):
     assert len(clustering.material.documents) == 150
     for label, estimate in label_shares(clustering).items():
         truth = sum(text.startswith(label) for text in TEXTS) / len(TEXTS)
-        if not estimate.too_few:
+        if estimate.interval:
             assert estimate.interval.low <= truth <= estimate.interval.high
             assert estimate.interval.low < estimate.interval.high
-    assert any(not estimate.too_few for estimate in label_shares(clustering).values())
+    assert any(estimate.interval for estimate in label_shares(clustering).values())
     assert "150 of 400 texts were read by chat:fake" in sampled.sentence
 
 
@@ -78,6 +78,12 @@ def test_when_all_are_read_shares_are_exact(index, reader):
         assert (estimate.interval.value, estimate.interval.low, estimate.interval.high) == (truth, truth, truth)
 
 
+def test_a_text_that_the_base_view_lacks_stops_no_clustering(index):
+    base = index._opened.sources.view(index._opened.sources.base)
+    index._opened.store.vectors.remove_oldest(base.view_id, 1)
+    assert len(index.cluster(WHO, k=4, read=150).clusters) == 4
+
+
 def test_texts_that_stay_unread_are_said_and_a_limit_holds(tmp_path, index, reader):
     reader.silent = set(TEXTS[::2])
     clustering = index.cluster(WHO, k=4, read=150)
@@ -95,7 +101,7 @@ def test_answers_that_were_handed_in_are_clustered_as_far_as_they_reach(index, r
     clustering = index.cluster(other, k=2)
     assert reader.asked == []
     assert (clustering.sampled.reader, clustering.sampled.read, clustering.sampled.drawn) == ("given", 40, 0)
-    assert all(estimate.too_few for estimate in clustering.sampled.shares.values())
+    assert all(estimate.interval is None for estimate in clustering.sampled.shares.values())
     assert {cluster.label: [str(phrase) for phrase in cluster.phrases] for cluster in clustering.clusters} == {
         "my little toy": ["my little toy (20)"],
         "a lamp shop": ["a lamp shop (20)"],

@@ -15,17 +15,16 @@ from retriever.api.http.gate import Served, require_writer
 from retriever.api.http.indexes import IndexName, Where, opened
 from retriever.api.problems import NotFoundError, problem_of
 from retriever.api.service import Service
-from retriever.clusters.chosen import BUDGET
+from retriever.clusters.budget import BUDGET
 from retriever.core.errors import UsageError
 from retriever.core.text import is_text, require_text
 from retriever.core.types import JSON, Document
-from retriever.index.files import Limits
+from retriever.index.files import DEEPEST, LONGEST_ID
 from retriever.serving.jobs import Job, indexing_progress
 
 router = APIRouter(tags=["Jobs"])
 writing = APIRouter(tags=["Jobs"], dependencies=[Depends(require_writer)])
 _QUESTION = "What do people complain about?"
-_ROW = Limits()
 
 JobId = Annotated[str, InPath(description="The id that the job began with.", examples=["5f2c9a7e01b3d4c6"])]
 Wait = Annotated[
@@ -65,7 +64,7 @@ class CompareClustersBody(ReadingBody):
 class GivenDocument(RequestBody):
     """A document."""
 
-    id: str = Field(min_length=1, max_length=_ROW.id_chars)
+    id: str = Field(min_length=1, max_length=LONGEST_ID)
     text: str = Field(min_length=1)
     metadata: dict[str, Any] = Field(default_factory=dict)
 
@@ -205,9 +204,9 @@ def _checked(service: Service, given: GivenDocument) -> Document:
         raise UsageError(f"The document {given.id!r} has no text or no id.", hint="Leave it out.")
     require_text(given.id, given.text)
     service.limits.check_text(given.text, f"The text of {given.id!r}")
-    if not _plain(given.metadata, _ROW.depth):
+    if not _plain(given.metadata, DEEPEST):
         raise UsageError(
-            f"The metadata of {given.id!r} is nested too deeply, or no text.", hint=f"{_ROW.depth} levels at most."
+            f"The metadata of {given.id!r} is nested too deeply, or no text.", hint=f"{DEEPEST} levels at most."
         )
     return Document(given.id, given.text, given.metadata)
 

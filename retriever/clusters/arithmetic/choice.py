@@ -3,7 +3,7 @@
 The measure of how far clusters are apart is the mean silhouette (Rousseeuw, "Silhouettes", 1987).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,12 +35,6 @@ class Tried:
         stability = None if self.stability is None else self.stability.to_json()
         return {"k": self.k, "silhouette": self.silhouette, "stability": stability}
 
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> "Tried":
-        """Return the try of a JSON object that `to_json` made."""
-        stability = document["stability"]
-        return cls(document["k"], document["silhouette"], None if stability is None else Stability.from_json(stability))
-
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -58,26 +52,20 @@ class Choice:
         """Return the documented JSON object."""
         return {"by": "mean silhouette", "curve": [tried.to_json() for tried in self.curve]}
 
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any], k: int) -> "Choice":
-        """Return the choice of ``k`` clusters by a JSON object that `to_json` made."""
-        return cls(k, [Tried.from_json(tried) for tried in document["curve"]])
 
-
-def choose_k(vectors: Embeddings, *, seed: int = 0) -> Choice:
+def choose_k(vectors: Embeddings) -> Choice:
     """Return the number of clusters with the highest mean silhouette among those that hold, the smaller of equals.
 
     Where none holds it is the one that holds best. At least three rows a cluster are asked for, so that a cluster is
-    more than a pair; where the rows (n, dim) of length 1 are too few or all alike there is one cluster. The seed is
-    that of the sample looked at and of k-means.
+    more than a pair; where the rows (n, dim) of length 1 are too few or all alike there is one cluster.
     """
     with single_threaded():
-        rows = compared_rows(vectors, max(_TRIED), seed)
+        rows = compared_rows(vectors, max(_TRIED))
         most = min(len(rows) // 3, len(different(rows)))
         rows = reduced(rows)
         curve = []
         for k in (k for k in _TRIED if k <= most):
-            labels, stability = consensus(rows, k, seed=seed)
+            labels, stability = consensus(rows, k)
             curve.append(Tried(k, round(float(silhouette_score(rows, labels, metric="cosine")), 6), stability))
     holding = [tried for tried in curve if tried.holds]
     if holding:

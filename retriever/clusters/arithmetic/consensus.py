@@ -7,7 +7,6 @@ Consensus of Cluster Ensembles", Pattern Recognition 2010). Starts are drawn as 
 randomly disturbed distances rather than by summing them up: a rounding error rarely changes which row that is.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,11 +58,6 @@ class Stability:
         """Return the documented JSON object."""
         return {"repeated": self.repeated, "halves": self.halves, "holds": self.holds}
 
-    @classmethod
-    def from_json(cls, document: Mapping[str, float]) -> "Stability":
-        """Return the stability of a JSON object that `to_json` made."""
-        return cls(document["repeated"], document["halves"])
-
 
 WHOLE = Stability(1.0, 1.0)
 """Of a partition that nothing can change: all rows together, or every different row by itself."""
@@ -77,15 +71,14 @@ def reduced(rows: Embeddings) -> Embeddings:
     return np.ascontiguousarray(rows @ axes[:, -_DIMENSIONS:])
 
 
-def consensus(rows: Embeddings, k: int, *, seed: int = 0) -> tuple[Labels, Stability | None]:
+def consensus(rows: Embeddings, k: int) -> tuple[Labels, Stability | None]:
     """Return the cluster of every row (n,), from 0 to k - 1 with none empty, and how well the partition holds.
 
     Args:
         rows: (n, dim) of length 1 before `reduced`; of fewer than `LEAST` is not said how well it holds.
         k: clusters, at least 2 and no more than there are different rows.
-        seed: of the starts and of the rows left out.
     """
-    draw = np.random.default_rng([seed, k])
+    draw = np.random.default_rng([0, k])
     runs = _best(rows, _runs(rows, k, max(8, min(_DRAWS, _MOST_CENTROIDS // k)), _KEPT, draw), k)
     agreed = _agreed(runs, k, _REFERENCES)
     labels = _labels(rows, trained(rows, directions(rows, agreed, k)))

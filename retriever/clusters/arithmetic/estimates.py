@@ -1,4 +1,4 @@
-"""Shares, means and differences of a corpus of which only a sample was read, with 95 % intervals.
+"""Shares and differences of a corpus of which only a sample was read, with 95 % intervals.
 
 A total is estimated as the sum of the predictions plus the weighted sum of what the predictions miss by in the texts
 that were read: the difference estimator of survey sampling (Särndal, Swensson and Wretman, "Model assisted survey
@@ -11,13 +11,13 @@ The corpus is fixed: intervals are about the texts there are, and where all were
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import special
 
-from retriever.clusters.arithmetic.intervals import LEVEL, Interval, difference
-from retriever.clusters.arithmetic.sampling import Floats, Mask, Weights
-from retriever.core.errors import UsageError
+from retriever.clusters.arithmetic.intervals import LEVEL, Interval, wilson
+from retriever.clusters.arithmetic.sampling import Floats, Weights
 
 LEAST = 10
 """Texts drawn by chance that must have an answer for its share to be told."""
@@ -43,9 +43,14 @@ class Estimate:
     read: int
 
     @property
-    def too_few(self) -> bool:
-        """Whether nothing can be said."""
-        return self.interval is None
+    def value(self) -> float | None:
+        """The value; None where too few texts have the answer."""
+        return None if self.interval is None else self.interval.value
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object."""
+        interval = None if self.interval is None else self.interval.to_json()
+        return {"share": interval, "cases": self.cases, "read": self.read}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,22 +64,6 @@ class Outcome:
 
     has: Floats
     predicted: Floats | None = None
-
-    def __post_init__(self) -> None:
-        if self.predicted is not None and self.predicted.shape != self.has.shape:
-            raise UsageError(
-                f"{len(self.has)} texts have {len(self.predicted)} predictions.",
-                hint="Predict every text of the corpus.",
-            )
-
-    @property
-    def other(self) -> "Outcome":
-        """The answer of the texts that do not have this one."""
-        return Outcome(1 - self.has, None if self.predicted is None else 1 - self.predicted)
-
-    def among(self, chosen: Mask) -> "Outcome":
-        """Return the outcome of some of the texts, (n,) bool."""
-        return Outcome(self.has[chosen], None if self.predicted is None else self.predicted[chosen])
 
 
 def share(outcome: Outcome, weights: Weights) -> Estimate:
@@ -105,22 +94,10 @@ def share(outcome: Outcome, weights: Weights) -> Estimate:
     value = min(max((estimated - known) / unread, 0.0), 1.0)
     inner = min(max(value, smoothed / drawn), 1 - (1 - smoothed) / drawn)  # a share of 0 would have no variance
     effective = inner * (1 - inner) * unread**2 / variance
-    low, high = _wilson(value, effective, _quantile(max(min(cases, drawn - cases), LEAST)))
+    low, high = wilson(value, effective, _quantile(max(min(cases, drawn - cases), LEAST)))
     least = float(np.floor(known + unread * low + _ROUNDING))
     most = float(np.ceil(known + unread * high - _ROUNDING))
     return Estimate(Interval((known + unread * value) / total, least / total, most / total), cases, read)
-
-
-def share_difference(first: Estimate, second: Estimate) -> Estimate:
-    """Return by how much an answer's share is larger in one group of texts than in another that has none of them.
-
-    Both are of `share`, each with the weights of its group: `weigh(sample.among(group), read[group])`. The interval is
-    Newcombe's (`intervals.difference`).
-    """
-    cases, read = min(first.cases, second.cases), first.read + second.read
-    if first.interval is None or second.interval is None:
-        return Estimate(None, cases, read)
-    return Estimate(difference(first.interval, second.interval), cases, read)
 
 
 def answer_difference(first: Outcome, second: Outcome, weights: Weights) -> Estimate:
@@ -141,51 +118,6 @@ def answer_difference(first: Outcome, second: Outcome, weights: Weights) -> Esti
     half = _quantile(cases) * float(np.sqrt(variance))
     ends = np.array([estimated, estimated - half, estimated + half]) / len(counted)
     return Estimate(Interval(*np.clip(ends, -1.0, 1.0).tolist()), cases, read)
-
-
-def field_mean(values: Floats, outcome: Outcome, weights: Weights) -> Estimate:
-    """Return the mean of a field over the texts that have an answer, as the mean stars of a category.
-
-    It is the ratio of two estimated totals, its variance that of the linearised ratio (Särndal, Swensson and Wretman
-    1992, section 5.5), its interval symmetrical with the t distribution and inside the field's range.
-
-    Args:
-        values: (n,) the field, known for every text; texts without it are left out before, of the weights too.
-        outcome: of the same texts.
-        weights: of the same texts.
-    """
-    counted = weights.texts > 0
-    cases, read = _cases(outcome.has, weights), int(counted.sum())
-    exact = read == len(counted)
-    if exact and outcome.has.any():
-        return Estimate(_exact(float(values[outcome.has > 0].mean())), cases, read)
-    predicted = _predicted(outcome, weights)
-    having, _ = _total(outcome.has, predicted, weights, 0.0)
-    if exact or cases < LEAST or having <= 0:
-        return Estimate(None, cases, read)
-    mean = _total(outcome.has * values, predicted * values, weights, 0.0)[0] / having
-    apart = values - mean
-    spread = float(values.var()) * having / len(counted)
-    _, variance = _total(outcome.has * apart, predicted * apart, weights, spread)
-    half = _quantile(cases - 1) * float(np.sqrt(variance)) / having
-    ends = np.clip([mean, mean - half, mean + half], values.min(), values.max())
-    return Estimate(Interval(*ends.tolist()), cases, read)
-
-
-def impact(values: Floats, outcome: Outcome, weights: Weights) -> Estimate:
-    """Return the mean of a field over the texts without an answer, minus that of all texts.
-
-    That is what the mean of all would gain were the texts with the answer not there. Arguments as `field_mean`; too few
-    where fewer than `LEAST` cases have the answer, or have it not.
-    """
-    cases = _cases(outcome.has, weights)
-    rest = field_mean(values, outcome.other, weights)
-    read = rest.read
-    if rest.interval is None or (cases < LEAST and read < len(values)):
-        return Estimate(None, cases, read)
-    mean = float(values.mean())
-    ends = (end - mean for end in (rest.interval.value, rest.interval.low, rest.interval.high))
-    return Estimate(Interval(*ends), cases, read)
 
 
 def _cases(values: Floats, weights: Weights) -> int:
@@ -227,11 +159,3 @@ def _total(values: Floats, predicted: Floats, weights: Weights, spread: float) -
 
 def _quantile(freedom: float) -> float:
     return float(special.stdtrit(max(freedom, 1), (1 + LEVEL) / 2))
-
-
-def _wilson(value: float, effective: float, quantile: float) -> tuple[float, float]:
-    """Return the ends of Wilson's interval for a share of as many texts as ``effective``."""
-    room = quantile * quantile / effective
-    middle = (value + room / 2) / (1 + room)
-    half = quantile * float(np.sqrt(value * (1 - value) / effective + room / (4 * effective))) / (1 + room)
-    return max(middle - half, 0.0), min(middle + half, 1.0)

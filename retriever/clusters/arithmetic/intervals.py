@@ -49,11 +49,17 @@ def share(count: int, total: int) -> Interval:
     """
     if total == 0:
         return Interval(0.0, 0.0, 1.0)
-    value, room = count / total, _Z * _Z / total
-    middle = (value + room / 2) / (1 + room)
-    half = _Z * float(np.sqrt(value * (1 - value) / total + room / (4 * total))) / (1 + room)
+    low, high = wilson(count / total, total, _Z)
     # The ends of none and of all are 0 and 1 but for rounding.
-    return Interval(value, 0.0 if count == 0 else middle - half, 1.0 if count == total else middle + half)
+    return Interval(count / total, 0.0 if count == 0 else low, 1.0 if count == total else high)
+
+
+def wilson(value: float, total: float, quantile: float) -> tuple[float, float]:
+    """Return the ends of Wilson's interval for a share of ``total`` texts, given a quantile of its distribution."""
+    room = quantile * quantile / total
+    middle = (value + room / 2) / (1 + room)
+    half = quantile * float(np.sqrt(value * (1 - value) / total + room / (4 * total))) / (1 + room)
+    return max(middle - half, 0.0), min(middle + half, 1.0)
 
 
 def difference(one: Interval, other: Interval) -> Interval:

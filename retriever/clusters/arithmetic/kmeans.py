@@ -44,43 +44,33 @@ class Partition:
         """The number of clusters."""
         return len(self.centroids)
 
-    @property
-    def sizes(self) -> NDArray[np.int64]:
-        """Rows of every cluster, (k,)."""
-        return np.bincount(self.labels, minlength=self.k)
 
-
-def spherical_kmeans(vectors: Embeddings, k: int, *, seed: int = 0) -> Partition:
+def spherical_kmeans(vectors: Embeddings, k: int) -> Partition:
     """Cluster rows, every one into a cluster.
 
     Args:
         vectors: (n, dim) rows of length 1.
         k: clusters wanted; there are fewer where fewer rows differ.
-        seed: of the starts and of the rows learned from.
 
     Raises:
         UsageError: there are no rows, or more clusters wanted than rows, or k is below 1.
     """
     check_count(k, len(vectors))
     with single_threaded():
-        return _partition(vectors, _sampled(vectors, TRAINED_ON, seed), k, seed)
+        sampled = _sampled(vectors, TRAINED_ON)
+        distinct = different(sampled)
+        if k >= len(distinct):
+            return assign(vectors, distinct)
+        if k == 1:
+            return assign(vectors, normalise(sampled.mean(axis=0, keepdims=True)))
+        rows = compared_rows(sampled, k)
+        labels, stability = consensus(reduced(rows), k)
+        return replace(assign(vectors, trained(sampled, directions(rows, labels, k))), stability=stability)
 
 
-def _partition(vectors: Embeddings, sampled: Embeddings, k: int, seed: int) -> Partition:
-    distinct = different(sampled)
-    k = min(k, len(distinct))
-    if k == len(distinct):
-        return assign(vectors, distinct)
-    if k == 1:
-        return assign(vectors, normalise(sampled.mean(axis=0, keepdims=True)))
-    rows = compared_rows(sampled, k, seed)
-    labels, stability = consensus(reduced(rows), k, seed=seed)
-    return replace(assign(vectors, trained(sampled, directions(rows, labels, k))), stability=stability)
-
-
-def compared_rows(rows: Embeddings, k: int, seed: int) -> Embeddings:
+def compared_rows(rows: Embeddings, k: int) -> Embeddings:
     """Return the rows that many runs cluster to find k clusters, in the order they stand."""
-    return _sampled(rows, max(COMPARED, _ROWS_A_CLUSTER * k), seed)
+    return _sampled(rows, max(COMPARED, _ROWS_A_CLUSTER * k))
 
 
 def check_count(k: int, documents: int) -> None:
@@ -104,23 +94,18 @@ def assign(vectors: Embeddings, centroids: Embeddings) -> Partition:
 
     Centroids without rows are left out; the others go by size, those of equal size by their first row.
     """
-    nearest = _nearest(vectors, centroids)
-    sizes = np.bincount(nearest.labels, minlength=len(centroids))
+    given = nearest(vectors, centroids)
+    sizes = np.bincount(given.labels, minlength=len(centroids))
     first = np.full(len(centroids), len(vectors))
-    np.minimum.at(first, nearest.labels, np.arange(len(vectors)))
+    np.minimum.at(first, given.labels, np.arange(len(vectors)))
     order = np.lexsort((first, -sizes))[: np.count_nonzero(sizes)]
     numbers = np.zeros(len(centroids), dtype=np.int64)
     numbers[order] = np.arange(len(order))
-    return replace(nearest, centroids=centroids[order], labels=numbers[nearest.labels])
+    return replace(given, centroids=centroids[order], labels=numbers[given.labels])
 
 
-def assign_to(vectors: Embeddings, centroids: Embeddings) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return for every row (n,) the number of its nearest centroid as given, and the cosine with it."""
-    nearest = _nearest(vectors, centroids)
-    return nearest.labels, nearest.cosines
-
-
-def _nearest(vectors: Embeddings, centroids: Embeddings) -> Partition:
+def nearest(vectors: Embeddings, centroids: Embeddings) -> Partition:
+    """Put every row to its nearest centroid; centroids without rows stay, all in the order given."""
     labels = np.empty(len(vectors), dtype=np.int64)
     cosines = np.empty(len(vectors), dtype=np.float32)
     margins = np.empty(len(vectors), dtype=np.float32)
@@ -134,8 +119,8 @@ def _nearest(vectors: Embeddings, centroids: Embeddings) -> Partition:
     return Partition(centroids, labels, cosines, margins)
 
 
-def _sampled(vectors: Embeddings, most: int, seed: int) -> Embeddings:
+def _sampled(vectors: Embeddings, most: int) -> Embeddings:
     if len(vectors) <= most:
         return vectors
-    rows = np.random.default_rng(seed).choice(len(vectors), most, replace=False)
+    rows = np.random.default_rng(0).choice(len(vectors), most, replace=False)
     return vectors[np.sort(rows)]

@@ -20,7 +20,7 @@ LABEL_WORDS = 3
 _WORD = re.compile(r"[^\W\d_]{2,}(?:['\u2019-][^\W\d_]+)*")
 _LEAST_DOCUMENTS = 2  # of a cluster that must share a word for it to name the cluster, where it has that many
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|\n+")
-_LOOKED_AT = 20  # documents nearest to a centroid that a typical sentence may come from
+_CENTRAL = 20  # documents nearest to a centroid
 _SHORTEST, _LONGEST = 3, 30  # words
 
 
@@ -36,10 +36,8 @@ def answer_words(answers: Sequence[str], instruction: str | None) -> set[str]:
     return {word for word in words if word not in STOPWORDS and _stem(word) not in own}
 
 
-def keywords(
-    words: Sequence[Iterable[str]], labels: NDArray[np.int64], k: int, *, count: int = KEYWORDS
-) -> list[list[str]]:
-    """Return the words that set every cluster apart, best first, at most ``count`` each.
+def keywords(words: Sequence[Iterable[str]], labels: NDArray[np.int64], k: int) -> list[list[str]]:
+    """Return the words that set every cluster apart, best first, at most `KEYWORDS` each.
 
     The weight of word t in cluster c is tf(t, c) log(1 + A / tf(t)): tf(t, c) the share of the cluster's documents with
     the word, tf(t) the sum of these over the clusters, A their mean over clusters (c-tf-idf: Grootendorst, "BERTopic",
@@ -63,7 +61,7 @@ def keywords(
     named = []
     for by_word in shares:
         weights = {word: share * np.log1p(average / totals[word]) for word, share in by_word.items()}
-        named.append(drop_prefixes(sorted(weights, key=lambda word: (-weights[word], word)), count))
+        named.append(drop_prefixes(sorted(weights, key=lambda word: (-weights[word], word)), KEYWORDS))
     return named
 
 
@@ -94,13 +92,13 @@ def unlike(names: Sequence[str]) -> list[str]:
     return different
 
 
-def central(found: Partition, texts: Sequence[str], number: int, *, count: int) -> list[int]:
-    """Return the rows of a cluster nearest to its centroid, each another text; fewer where it has no more."""
+def central(found: Partition, texts: Sequence[str], number: int) -> list[int]:
+    """Return the rows of a cluster nearest to its centroid, twenty at most, each another text."""
     rows = np.flatnonzero(found.labels == number)
     first: dict[str, int] = {}
     for row in rows[np.argsort(-found.cosines[rows], kind="stable")].tolist():
         first.setdefault(texts[row], row)
-        if len(first) == count:
+        if len(first) == _CENTRAL:
             break
     return list(first.values())
 
@@ -112,7 +110,7 @@ def typical_sentence(texts: Sequence[str], keywords: Sequence[str]) -> str:
     """
     weights = {word: 1 / rank for rank, word in enumerate(keywords, start=1)}
     best, score = "", -1.0
-    for text in texts[:_LOOKED_AT]:
+    for text in texts:
         for sentence in _SENTENCE_END.split(text):
             length = len(sentence.split())
             if not _SHORTEST <= length <= _LONGEST:

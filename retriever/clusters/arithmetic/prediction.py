@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from retriever.clusters.arithmetic.estimates import Estimate, Outcome, answer_difference, share
 from retriever.clusters.arithmetic.sampling import Floats, Weights
 from retriever.core.contexts import single_threaded
-from retriever.core.errors import UsageError
 
 Answers = NDArray[np.int64]
 """(n,) number of a text's answer, from 0 on; `UNREAD` where there is none."""
@@ -77,14 +76,13 @@ def predict(vectors: Sequence[ArrayLike], answers: Answers, classes: int, *, see
         seed: of the folds.
 
     Returns:
-        None where fewer than `LEAST_READ` texts were read or all have the same answer: nothing can be learned.
+        None where there are no vectors, fewer than `LEAST_READ` texts were read, or all have the same answer: nothing
+        can be learned.
     """
-    rows = _joined(vectors, len(answers))
     read = np.flatnonzero(answers != UNREAD)
-    if np.any(answers[read] < 0) or np.any(answers[read] >= classes):
-        raise UsageError(f"Answers are numbers from 0 to {classes - 1}.", hint=f"Mark texts without one by {UNREAD}.")
-    if len(read) < LEAST_READ or len(np.unique(answers[read])) == 1:
+    if not vectors or len(read) < LEAST_READ or len(np.unique(answers[read])) == 1:
         return None
+    rows = np.hstack([_scaled(np.asarray(block, dtype=np.float32)) for block in vectors])
     folds = np.random.default_rng((_FOLDS_OF, seed)).permutation(len(read)) % FOLDS
     truth = np.eye(classes)[answers[read]]
     together, apart = np.zeros((len(answers), classes)), np.zeros((len(read), classes))
@@ -122,19 +120,11 @@ def outcome(answers: Answers, category: int, prediction: Prediction | None = Non
     return Outcome((answers == category).astype(np.float64), predicted)
 
 
-def _joined(vectors: Sequence[ArrayLike], texts: int) -> NDArray[np.float32]:
-    """Return blocks side by side (n, dims), each about its mean and with a mean squared length of 1."""
-    blocks = []
-    for block in vectors:
-        rows = np.asarray(block, dtype=np.float32)
-        if rows.ndim != 2 or len(rows) != texts:
-            raise UsageError(f"{texts} texts have vectors of shape {rows.shape}.", hint="Pass a row for every text.")
-        rows = rows - rows.mean(axis=0)
-        size = float(np.sqrt(np.mean(np.sum(rows.astype(np.float64) ** 2, axis=1))))
-        blocks.append(rows / np.float32(size) if size > 0 else rows)
-    if not blocks:
-        raise UsageError("Nothing can be predicted without vectors.", hint="Pass one block of vectors or more.")
-    return np.hstack(blocks)
+def _scaled(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return a block of vectors (n, dim) about its mean, with a mean squared length of 1."""
+    centred: NDArray[np.float32] = rows - rows.mean(axis=0)
+    size = float(np.sqrt(np.mean(np.sum(centred.astype(np.float64) ** 2, axis=1))))
+    return np.asarray(centred / np.float32(size)) if size > 0 else centred
 
 
 def _scores(rows: NDArray[np.float32], truth: Floats, everything: NDArray[np.float32]) -> Floats:

@@ -17,10 +17,10 @@ _NEIGHBOURS = 3
 _ROWS_AT_ONCE = 16_384
 
 
-def project(vectors: Embeddings, *, seed: int = 0) -> NDArray[np.float32]:
-    """Return (n, 2) places between -1 and 1 for rows (n, dim) of length 1, the same on one machine from one seed."""
+def project(vectors: Embeddings) -> NDArray[np.float32]:
+    """Return (n, 2) places between -1 and 1 for rows (n, dim) of length 1, always the same on one machine."""
     distinct, places = np.unique(vectors, axis=0, return_inverse=True)
-    chosen = np.random.default_rng(seed).permutation(len(distinct))[:LANDMARKS]
+    chosen = np.random.default_rng(0).permutation(len(distinct))[:LANDMARKS]
     landmarks = distinct[np.sort(chosen)]
     with single_threaded():
         plane = _scaled(_embedded(landmarks))

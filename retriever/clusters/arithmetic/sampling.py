@@ -16,8 +16,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.core.errors import UsageError
-
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
@@ -42,18 +40,6 @@ class Sample:
     rounds: NDArray[np.int64]
     chances: Floats
 
-    def __post_init__(self) -> None:
-        if self.rounds.shape != self.chances.shape or self.rounds.ndim != 1:
-            raise UsageError(
-                "A sample needs a round and a chance for every text.", hint="Pass two arrays of shape (n,)."
-            )
-        inside = self.rounds > 0
-        if np.any(self.chances[inside] <= 0) or np.any(self.chances > 1) or np.any(self.chances[~inside] != 0):
-            raise UsageError(
-                "A text of a sample has a chance above 0 and at most 1, any other text has 0.",
-                hint="Keep rounds and chances as `draw` gave them.",
-            )
-
     @classmethod
     def empty(cls, texts: int) -> "Sample":
         """Return the sample of ``texts`` texts of which none is drawn."""
@@ -69,10 +55,6 @@ class Sample:
         """(n,) which texts are in the sample by chance."""
         return (self.rounds > 0) & (self.chances < 1)
 
-    def among(self, chosen: Mask) -> "Sample":
-        """Return the sample of some of the texts, (n,) bool: a group of texts that does not depend on the draws."""
-        return Sample(self.rounds[chosen], self.chances[chosen])
-
 
 @dataclass(frozen=True, slots=True)
 class Round:
@@ -81,13 +63,11 @@ class Round:
     Attributes:
         rows: (m,) the texts that it drew by chance and that were read.
         weights: (m,) how many of the texts that were unknown then each of them stands for.
-        population: how many these were.
         share: the round's share of the combined estimate; the shares of all rounds come to 1.
     """
 
     rows: NDArray[np.int64]
     weights: Floats
-    population: int
     share: float
 
 
@@ -125,8 +105,6 @@ def draw(
             depend on all answers known so far.
         seed: of the whole sample; every round has its own numbers.
     """
-    if size < 0:
-        raise UsageError(f"A sample cannot have {size} texts.", hint="Ask for 0 texts or more.")
     outside = sample.rounds == 0
     stratum = outside & known if known is not None else np.zeros_like(outside)
     pool = np.flatnonzero(outside & ~stratum)
@@ -169,7 +147,7 @@ def weigh(sample: Sample, read: Mask) -> Weights:
         weights *= population / max(weights.sum(), 1)
         texts[known] += share
         texts[rows] += share * weights
-        rounds.append(Round(rows, weights, population, share))
+        rounds.append(Round(rows, weights, share))
     return Weights(texts, counted & ~certain, rounds)
 
 

@@ -12,7 +12,6 @@ from retriever.core.fingerprint import content_hash
 from retriever.core.text import is_text, shortened
 from retriever.core.types import Ids
 from retriever.corpus.jsonl import read_jsonl
-from retriever.corpus.rows import Limits
 from retriever.store.database import Store
 
 LEAST = 3
@@ -69,7 +68,7 @@ def read_examples(file: Path) -> list[Example]:
     examples = []
     try:
         with file.open("rb") as stream:
-            for row in read_jsonl(stream, str(file), Limits()):
+            for row in read_jsonl(stream, str(file)):
                 place = f"{file}, line {row.line}"
                 if row.values is None:
                     raise _mend(f"{place}: {row.problem}.")

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from retriever.clusters.clustering import Clustering
 from retriever.clusters.edit_requests import ClusterEdits
 from retriever.clusters.groups import Groups, groups_of
-from retriever.clusters.index_numbers import NumbersRequest, numbers_of, usual_segments
+from retriever.clusters.index_numbers import numbers_of, usual_segments
 from retriever.clusters.map import map_places
 from retriever.clusters.report import make_report, model_names, render
 from retriever.clusters.saved import SavedClustering
@@ -301,7 +301,7 @@ def report_file(
         where: a filter over metadata that all reviews of the report pass.
         only: how the reviews were chosen otherwise, for people.
     """
-    numbers = numbers_of(index, groups, NumbersRequest(usual_segments(index), where=where))
+    numbers = numbers_of(index, groups, usual_segments(index), where=where)
     status = resources.status(index)
     report = make_report(found, numbers, model_names(status.encoder, status.plain), where=where or only or None)
     return render(report, kind).encode()

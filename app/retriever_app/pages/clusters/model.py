@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retriever.clusters.arithmetic.intervals import Interval
-from retriever.clusters.chosen import BUDGET
+from retriever.clusters.budget import BUDGET
 from retriever.clusters.clustering import Cluster, Clustering
 from retriever.clusters.numbers import GroupNumbers, Numbers
 from retriever.core.fields import values_by_name

@@ -25,7 +25,6 @@ from retriever.index.files import (
     UTF8,
     EncodingError,
     FieldNames,
-    Limits,
     Reading,
     ReadingOptions,
     count_rows,
@@ -118,7 +117,7 @@ def guess_encoding(name: str, data: bytes) -> str:
         return UTF8
     if data.startswith(_ZIPPED) or find_utf16(data[: 1 << 16]):  # readers know these by themselves
         return UTF8
-    foreign = find_foreign(io.BytesIO(data), json_lines=json_lines, longest=Limits().line_bytes)
+    foreign = find_foreign(io.BytesIO(data), json_lines=json_lines)
     encoding = foreign.encoding or _USUAL if foreign else UTF8
     if encoding not in (UTF8, "utf-16") and b"\0" in data[:_HEAD]:
         raise InputError(
