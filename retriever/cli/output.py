@@ -4,6 +4,7 @@ The standard streams may be as a shell, a service or a terminal of another time 
 stream that was closed is the null device. A character that a stream's encoding lacks is written as an escape.
 """
 
+import csv
 import io
 import json
 import os
@@ -13,15 +14,14 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TextIO
+from typing import Any, Self, TextIO
 
 import typer
 
 from retriever.core.errors import InputError, OutputError
-from retriever.core.text import printable
-
-if TYPE_CHECKING:
-    from retriever.core.results import IndexingReport
+from retriever.core.paths import write_output
+from retriever.core.results import SCHEMA_VERSION, IndexingReport
+from retriever.core.text import escape_formula, printable
 
 _MODES = {"stdin": "r", "stdout": "w", "stderr": "w"}
 _EVERY_SECONDS = {True: 0.2, False: 60.0}  # between progress lines: on a terminal, elsewhere
@@ -55,7 +55,8 @@ def result(text: str = "") -> None:
 
 
 def document(value: Mapping[str, Any]) -> None:
-    """Print the one JSON document of a ``--json`` run."""
+    """Print the one JSON document of a ``--json`` run; it begins with the version of its schema."""
+    value = {"schema_version": SCHEMA_VERSION, **value}
     _write(json.dumps(value, ensure_ascii=not _writes_everything(sys.stdout), indent=2))
 
 
@@ -89,6 +90,15 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         result("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
+def write_table(path: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Write rows as the file of --csv; what a spreadsheet would take for a formula is quoted."""
+    lines = io.StringIO()
+    writer = csv.writer(lines)
+    writer.writerow(header)
+    writer.writerows([escape_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+    write_output(path, lines.getvalue(), "--csv")
+
+
 class ProgressLine:
     """One line on stderr that says how far a run is, rewritten in place on a terminal.
 
@@ -102,7 +112,7 @@ class ProgressLine:
         self._next = time.monotonic() + _EVERY_SECONDS[self._terminal]
         self._shown = False
 
-    def show(self, report: "IndexingReport") -> None:
+    def show(self, report: IndexingReport) -> None:
         """Show how far an indexing or the completion of views is if the last time is long enough ago."""
         if report.judging:
             self.tell(f"does the model follow the question? {report.in_hand} of {report.expected} texts read")

@@ -16,10 +16,12 @@ from retriever.core.text import printable
 
 if TYPE_CHECKING:
     from retriever.clusters.chosen import Read
+    from retriever.clusters.clustering import Clustering
     from retriever.core.results import KnownAnswers
     from retriever.workspace import Index
 
 T = TypeVar("T")
+C = TypeVar("C", bound="Clustering")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,16 @@ class Reading:
         """Let the reader that was named, if one was, serve an instruction from now on."""
         if self.reader is not None:
             opened.teaching.read_by(instruction, self.reader)
+
+    def make(self, opened: "Index", instruction: str, work: Callable[[], C], save: str | None) -> C:
+        """Make clusters or categories under an instruction, and save them if they are to have a name."""
+        if save is not None:
+            opened.clusterings.check_name(save)
+        self.begin(opened, instruction)
+        clustering = self.with_consent(opened, work)
+        if save is not None:
+            opened.clusterings.save(save, clustering)
+        return clustering
 
     def with_consent(self, opened: "Index", work: Callable[[], T]) -> T:
         """Do some work; where texts would be sent to another machine, ask once whether they may.
