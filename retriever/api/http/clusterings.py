@@ -2,23 +2,21 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Depends
+from fastapi import APIRouter, Body
 from fastapi import Path as InPath
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from retriever.api.http.answers import Body as RequestBody
 from retriever.api.http.answers import answer
-from retriever.api.http.gate import Served, require_writer
-from retriever.api.http.indexes import IndexName, Where, opened
+from retriever.api.http.gate import WRITERS, Served
+from retriever.api.http.indexes import IndexName, Where
 from retriever.api.http.jobs import BEGUN, JobAnswer, ReadingBody, Wait, begun
-from retriever.api.service import require_known_reader
 from retriever.core.errors import UsageError
 from retriever.core.text import require_text
 from retriever.serving.jobs import Job, indexing_progress
 
 router = APIRouter(prefix="/indexes", tags=["Jobs"])
-writing = APIRouter(prefix="/indexes", tags=["Jobs"], dependencies=[Depends(require_writer)])
 
 ClusteringName = Annotated[str, InPath(description="What a clustering was saved under.", examples=["wishes"])]
 _QUESTION = "What does the customer want?"
@@ -109,7 +107,7 @@ async def classify(
 @router.get("/{name}/clusterings", response_model=ClusteringNames, summary="Name the saved clusterings")
 async def clusterings(service: Served, name: IndexName) -> Response:
     """Name the clusterings and categories that were saved."""
-    names = await service.workers.run(lambda: opened(service, name).clusterings.names())
+    names = await service.workers.run(lambda: service.index(name).clusterings.names())
     return answer({"clusterings": names})
 
 
@@ -121,13 +119,14 @@ async def shown(service: Served, name: IndexName, clustering: ClusteringName, wa
     require_text(clustering)
 
     def work(job: Job) -> dict[str, Any]:
-        return opened(service, name).clusterings.get(clustering, progress=indexing_progress(job)).to_json()
+        return service.index(name).clusterings.get(clustering, progress=indexing_progress(job)).to_json()
 
     return await begun(service, name, "Saved clustering", work, wait)
 
 
-@writing.post(
+@router.post(
     "/{name}/clusterings/{clustering}/edits",
+    dependencies=WRITERS,
     response_model=JobAnswer,
     responses=BEGUN,
     summary="Change a saved clustering",
@@ -151,9 +150,7 @@ async def edit(
         raise UsageError("Changes are asked for and undo, or neither.", hint="Send one of them.")
 
     def work(job: Job) -> dict[str, Any]:
-        index = opened(service, name)
-        if body.name_by:
-            require_known_reader(index, name, body.name_by)
+        index = service.index(name, reader=body.name_by)
         if body.undo:
             index.clusterings.undo(clustering)
             return index.clusterings.get(clustering, progress=indexing_progress(job)).to_json()

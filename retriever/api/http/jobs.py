@@ -4,15 +4,15 @@ import secrets
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Body, Depends, Query
+from fastapi import APIRouter, Body, Query
 from fastapi import Path as InPath
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from retriever.api.http.answers import Body as RequestBody
 from retriever.api.http.answers import answer
-from retriever.api.http.gate import Served, require_writer
-from retriever.api.http.indexes import IndexName, Where, opened
+from retriever.api.http.gate import WRITERS, Served
+from retriever.api.http.indexes import IndexName, Where
 from retriever.api.problems import NotFoundError, problem_of
 from retriever.api.service import Service
 from retriever.clusters.chosen import BUDGET
@@ -23,7 +23,6 @@ from retriever.index.files import Limits
 from retriever.serving.jobs import Job, indexing_progress
 
 router = APIRouter(tags=["Jobs"])
-writing = APIRouter(tags=["Jobs"], dependencies=[Depends(require_writer)])
 _QUESTION = "What do people complain about?"
 _ROW = Limits()
 
@@ -156,7 +155,13 @@ async def compare_clusters(
     return await begun(service, name, "Comparison of clusters", work, wait)
 
 
-@writing.post("/indexes/{name}/documents", response_model=JobAnswer, responses=BEGUN, summary="Add documents")
+@router.post(
+    "/indexes/{name}/documents",
+    dependencies=WRITERS,
+    response_model=JobAnswer,
+    responses=BEGUN,
+    summary="Add documents",
+)
 async def add(
     service: Served,
     name: IndexName,
@@ -171,13 +176,19 @@ async def add(
     documents = [_checked(service, document) for document in body.documents]
 
     def work(job: Job) -> dict[str, Any]:
-        index = opened(service, name)
+        index = service.index(name)
         return index.add(documents, instructions=body.instructions, progress=indexing_progress(job)).to_json()
 
     return await begun(service, name, "Adding documents", work, wait)
 
 
-@writing.delete("/indexes/{name}/documents", response_model=JobAnswer, responses=BEGUN, summary="Delete documents")
+@router.delete(
+    "/indexes/{name}/documents",
+    dependencies=WRITERS,
+    response_model=JobAnswer,
+    responses=BEGUN,
+    summary="Delete documents",
+)
 async def delete(
     service: Served,
     name: IndexName,
@@ -189,7 +200,7 @@ async def delete(
     require_text(*id)
 
     def work(_: Job) -> dict[str, Any]:
-        deleted = opened(service, name).delete(id)
+        deleted = service.index(name).delete(id)
         return {"deleted": deleted, "missing": sorted(set(id) - set(deleted))}
 
     return await begun(service, name, "Deleting documents", work, wait)
@@ -203,7 +214,7 @@ def _checked(service: Service, given: GivenDocument) -> Document:
     """
     if not given.text.strip() or not given.id.strip():
         raise UsageError(f"The document {given.id!r} has no text or no id.", hint="Leave it out.")
-    require_text(given.id, given.text)
+    require_text(given.id)
     service.limits.check_text(given.text, f"The text of {given.id!r}")
     if not _plain(given.metadata, _ROW.depth):
         raise UsageError(
@@ -231,7 +242,7 @@ async def begun(
     Raises:
         BusyError: as many jobs as may run are running.
     """
-    await service.workers.run(lambda: opened(service, name))
+    await service.workers.run(lambda: service.index(name))
     service.make_room()
     id = secrets.token_hex(8)
     job = service.jobs.start(id, title, work, about=name)

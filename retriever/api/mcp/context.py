@@ -13,7 +13,6 @@ from retriever.api.service import Service
 from retriever.core.errors import BusyError, IndexNotFoundError, RetrieverError, UsageError
 from retriever.core.types import Document
 from retriever.serving.jobs import Job
-from retriever.workspace import Index
 
 T = TypeVar("T")
 
@@ -110,10 +109,6 @@ class ToolContext:
         if len(names) != 1:
             raise UsageError("Which index is meant?", hint=known)
         return names[0]
-
-    def index(self, name: str) -> Index:
-        """Return an index by its name."""
-        return self.service.index(name)
 
     def tool_error(self, error: BaseException) -> ToolError:
         """Return an error as agents are told it: what happened, and the next step."""

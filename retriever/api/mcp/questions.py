@@ -34,7 +34,7 @@ async def search(context: ToolContext, *, index: IndexName = "", **options: obje
     def searched() -> dict[str, Any]:
         request = context.limits.check_search(made(SearchRequest, options))
         name, bounded = context.index_name(index), Bounded()
-        result = context.service.searched(name, request).search_many([request])[0]
+        result = context.service.index(name, reader=request.reader).search_many([request])[0]
         context.service.look_into(name, result)
         document = result.to_json()
         hits = bounded.take(document["hits"], lambda hit: hit_of(bounded, name, hit), of="hits")
@@ -128,7 +128,9 @@ async def diagnose(
 
     def work(job: Job) -> dict[str, Any]:
         context.limits.check_instruction(instruction)
-        diagnosis = context.index(name).teaching.diagnose(instruction, progress=indexing_progress(job)).to_json()
+        diagnosis = (
+            context.service.index(name).teaching.diagnose(instruction, progress=indexing_progress(job)).to_json()
+        )
         return {"index": name, **{key: diagnosis[key] for key in _DIAGNOSIS}, "left_out": []}
 
     return await context.job("diagnose", (name, instruction), work)
