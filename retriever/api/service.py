@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from retriever.api.problems import NotFoundError, TookTooLongError
 from retriever.api.settings import DAY, REQUEST, ServerLimits, ServerSettings
@@ -19,7 +19,7 @@ from retriever.index.sources.encoders import DEFAULT_PLAIN
 from retriever.index.sources.limits import DayBudget, read_budgets
 from retriever.index.teaching.readers import DEFAULT, GIVEN
 from retriever.serving.batching import BatchQueue, Pass, QueuedEncoder, Reading
-from retriever.serving.jobs import Job, Jobs, indexing_progress
+from retriever.serving.jobs import Job, Jobs
 from retriever.serving.pools import EncoderPool, IndexPool, index_folder
 from retriever.workspace import Index, limited
 
@@ -213,9 +213,8 @@ class Service:
             return known
         ours = name == self.settings.encoder
         encoder = await self.workers.run(lambda: self._encoders.named(name) if ours else self._encoders.plain())
-        if not isinstance(encoder, QueuedEncoder):
-            raise TypeError("An encoder of the pool is not queued.")
-        return self._loaded.setdefault(name, encoder)  # and it stays the same for as long as the server runs
+        # and it stays the same for as long as the server runs
+        return self._loaded.setdefault(name, cast("QueuedEncoder", encoder))
 
     def make_room(self) -> None:
         """Forget the jobs that were over first, beyond those that are kept, so that another may begin.
@@ -266,7 +265,7 @@ class Service:
                 self._looked.append(key)
 
     def _judge(self, job: Job, name: str, instruction: str) -> None:
-        self.index(name).teaching.judge(instruction, progress=indexing_progress(job))
+        self.index(name).teaching.judge(instruction, progress=job.follow)
 
     def running_jobs(self) -> int:
         """Count the jobs under way that somebody asked for."""

@@ -2,7 +2,6 @@
 
 import shlex
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from retriever.clusters.clustering import Cluster, Clustering
     from retriever.clusters.having import Having
     from retriever.clusters.saved import SavedClustering
-    from retriever.workspace import Index
 
 AUTO = "auto"
 _SHOWN_VALUES = 5
@@ -99,7 +97,8 @@ def cluster(  # noqa: PLR0913 - one parameter per option
             clustering = reading.make(opened, instruction, partial(make, progress=line.show), save)
         if name_by is not None:
             edit = partial(opened.clusterings.edit, save or saved or "", ClusterEdits(name_by=name_by))
-            clustering = _titled(reading, opened, partial(edit, progress=line.show))
+            clustering = titled = reading.with_consent(opened, partial(edit, progress=line.show))
+            output.say(f"{printable(str(titled.edits[-1].change))}.")
         if html is not None:
             write_map(html, clustering, map_places(clustering))
     parts = None if having is None else parse_having(clustering, having)
@@ -111,13 +110,6 @@ def cluster(  # noqa: PLR0913 - one parameter per option
         render(clustering)
     else:
         _render_having(clustering, parts)
-
-
-def _titled(reading: Reading, opened: "Index", edit: "Callable[[], SavedClustering]") -> "SavedClustering":
-    """Return a saved clustering whose clusters a language model titles, and say which keep their names."""
-    clustering = reading.with_consent(opened, edit)
-    output.say(f"{printable(str(clustering.edits[-1].change))}.")
-    return clustering
 
 
 def _render_having(clustering: "Clustering", having: "Having") -> None:

@@ -11,8 +11,8 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self, TextIO
 
@@ -41,23 +41,25 @@ def prepare() -> None:
 
 def flush() -> None:
     """Flush standard output; errors are those of `result`."""
-    try:
+    with _writing():
         sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise _unwritten(error) from error
 
 
 def result(text: str = "") -> None:
-    """Print a line of the result."""
-    _write(text)
+    """Print a line of the result.
+
+    Raises:
+        BrokenPipeError: the reader has left.
+        OutputError: it cannot be written for another reason.
+    """
+    with _writing():
+        typer.echo(text, file=sys.stdout)  # named, or else typer would put UTF-8 in the place of ASCII
 
 
 def document(value: Mapping[str, Any]) -> None:
     """Print the one JSON document of a ``--json`` run; it begins with the version of its schema."""
     value = {"schema_version": SCHEMA_VERSION, **value}
-    _write(json.dumps(value, ensure_ascii=not _writes_everything(sys.stdout), indent=2))
+    result(json.dumps(value, ensure_ascii=not _writes_everything(sys.stdout), indent=2))
 
 
 def say(text: str) -> None:
@@ -201,30 +203,21 @@ def _writes_everything(stream: TextIO) -> bool:
     return (stream.encoding or "utf-8").lower().replace("-", "").replace("_", "").startswith("utf")
 
 
-def _write(text: str) -> None:
-    """Write a line of a result to standard output.
-
-    Raises:
-        BrokenPipeError: the reader has left.
-        OutputError: it cannot be written for another reason.
-    """
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Raise what keeps standard output from being written as an error of ours, unless its reader has left."""
     try:
-        # The stream is named, or else typer would put UTF-8 in the place of ASCII.
-        typer.echo(text, file=sys.stdout)
+        yield
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise _unwritten(error) from error
+        raise OutputError(
+            f"The result cannot be written to standard output: {error.strerror or error}.",
+            hint="Send it elsewhere, or make space there, and run the command again.",
+        ) from error
 
 
 def _tell(text: str, *, newline: bool = True) -> None:
     """Write to standard error; where that cannot be written, nobody can be told."""
     with suppress(OSError):
         typer.echo(text, file=sys.stderr, nl=newline)
-
-
-def _unwritten(error: OSError) -> OutputError:
-    return OutputError(
-        f"The result cannot be written to standard output: {error.strerror or error}.",
-        hint="Send it elsewhere, or make space there, and run the command again.",
-    )

@@ -259,18 +259,3 @@ def test_what_finds_vectors_is_chosen_once_and_shown(run, fake, write):
 def test_indexing_tells_how_long_all_of_it_took(run, fake, write, monkeypatch):
     monkeypatch.setattr("retriever.index.completing.judge_views", lambda *given: time.sleep(0.6) or {})
     assert not run("index", write(CORPUS)).out.splitlines()[0].endswith(" 0 s.")
-
-
-COMMANDS = [
-    ("search", "kettle"),
-    ("search", "kettle", "--mode", "lexical"),
-    ("search", "--regex", "kettle"),
-    ("search", "kettle", "--instruction", "Which mood?"),
-    ("cluster", "-k", "1"),
-]
-
-
-def test_a_filter_of_the_wrong_type_is_told_with_the_right_one(indexed):
-    for command in COMMANDS:
-        ran = indexed(*command, "--where", "stars = '1'")
-        assert ran.failed_with(2, "the field stars holds numbers", "Write stars = 1")

@@ -11,10 +11,10 @@ from retriever.api.http.answers import Body as RequestBody
 from retriever.api.http.answers import answer
 from retriever.api.http.gate import WRITERS, Served
 from retriever.api.http.indexes import IndexName, Where
-from retriever.api.http.jobs import BEGUN, JobAnswer, ReadingBody, Wait, begun
+from retriever.api.http.jobs import BEGINS, ReadingBody, Wait, begun
 from retriever.core.errors import UsageError
 from retriever.core.text import require_text
-from retriever.serving.jobs import Job, indexing_progress
+from retriever.serving.jobs import Job
 
 router = APIRouter(prefix="/indexes", tags=["Jobs"])
 
@@ -66,7 +66,7 @@ class ClusteringNames(BaseModel):
     clusterings: list[str]
 
 
-@router.post("/{name}/classify", response_model=JobAnswer, responses=BEGUN, summary="Put documents to categories")
+@router.post("/{name}/classify", **BEGINS, summary="Put documents to categories")
 async def classify(
     service: Served,
     name: IndexName,
@@ -93,11 +93,10 @@ async def classify(
 
     def work(job: Job) -> dict[str, Any]:
         clusterings = service.read_by(name, body.reader, body.instruction).clusterings
-        progress = indexing_progress(job)
         if body.propose:
-            return clusterings.propose(body.instruction, where=body.where, progress=progress).to_json()
+            return clusterings.propose(body.instruction, where=body.where, progress=job.follow).to_json()
         clustering = clusterings.classify(
-            body.instruction, into, several=body.several, where=body.where, read=body.read, progress=progress
+            body.instruction, into, several=body.several, where=body.where, read=body.read, progress=job.follow
         )
         return clustering.to_json()
 
@@ -111,25 +110,19 @@ async def clusterings(service: Served, name: IndexName) -> Response:
     return answer({"clusterings": names})
 
 
-@router.post(
-    "/{name}/clusterings/{clustering}", response_model=JobAnswer, responses=BEGUN, summary="Show a saved clustering"
-)
+@router.post("/{name}/clusterings/{clustering}", **BEGINS, summary="Show a saved clustering")
 async def shown(service: Served, name: IndexName, clustering: ClusteringName, wait: Wait = 0) -> Response:
     """Begin to put what is new to its clusters; the result is what `retriever cluster --saved --json` prints."""
     require_text(clustering)
 
     def work(job: Job) -> dict[str, Any]:
-        return service.index(name).clusterings.get(clustering, progress=indexing_progress(job)).to_json()
+        return service.index(name).clusterings.get(clustering, progress=job.follow).to_json()
 
     return await begun(service, name, "Saved clustering", work, wait)
 
 
 @router.post(
-    "/{name}/clusterings/{clustering}/edits",
-    dependencies=WRITERS,
-    response_model=JobAnswer,
-    responses=BEGUN,
-    summary="Change a saved clustering",
+    "/{name}/clusterings/{clustering}/edits", **BEGINS, dependencies=WRITERS, summary="Change a saved clustering"
 )
 async def edit(
     service: Served,
@@ -153,7 +146,7 @@ async def edit(
         index = service.index(name, reader=body.name_by)
         if body.undo:
             index.clusterings.undo(clustering)
-            return index.clusterings.get(clustering, progress=indexing_progress(job)).to_json()
-        return index.clusterings.edit(clustering, edits, author=body.author, progress=indexing_progress(job)).to_json()
+            return index.clusterings.get(clustering, progress=job.follow).to_json()
+        return index.clusterings.edit(clustering, edits, author=body.author, progress=job.follow).to_json()
 
     return await begun(service, name, "Changes of a clustering", work, wait)

@@ -140,39 +140,34 @@ class Gate:
 
         One beyond the limit is read to its end and thrown away, so that its sender comes to listen to the answer.
         """
-        parts: list[bytes] = []
-        size = 0
+        body, more = bytearray(), True
         refused: RetrieverError | None = None
         try:
             async with asyncio.timeout(self._limits.body_seconds):
-                more = True
                 while more:
                     message = await receive()
                     if message["type"] != "http.request":
                         return None
                     part = message.get("body", b"")
-                    refused = refused or self._no_room(size + len(part), len(part))
+                    refused = refused or self._no_room(len(body) + len(part), len(part))
                     if refused is None:
-                        parts.append(part)
-                        size += len(part)
+                        body += part
                         self._held += len(part)
-                    elif parts:
-                        self._held -= size
-                        parts.clear()
-                        size = 0
+                    else:
+                        self._held -= len(body)
+                        body.clear()
                     more = message.get("more_body", False)
-            if refused is None:
-                body = b"".join(parts)
-                size = 0  # it is the caller's now
-                return body
         except TimeoutError:
             refused = refused or SlowBodyError(
                 f"The body was not there within {self._limits.body_seconds:g} seconds.",
                 hint="Send it faster, or less of it.",
             )
         finally:
-            self._held -= size
-        raise refused
+            self._held -= len(body)
+        if refused is not None:
+            raise refused
+        self._held += len(body)  # until it is answered
+        return bytes(body)
 
     def _no_room(self, size: int, more: int) -> RetrieverError | None:
         """Return why a body of so many bytes cannot be taken, where all bodies grow by so many; None where it can."""

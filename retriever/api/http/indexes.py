@@ -15,7 +15,7 @@ from retriever.api.http.answers import answer, as_json, problem_told
 from retriever.api.http.gate import Served
 from retriever.api.service import Service
 from retriever.core.requests import SearchRequest
-from retriever.core.results import SearchResult
+from retriever.core.results import KnownAnswers, SearchResult, Settling
 from retriever.core.text import require_text
 from retriever.core.types import Document
 from retriever.forms import made, model_fields
@@ -132,22 +132,6 @@ class FoundVerdict(BaseModel):
     sentence: str
 
 
-class FoundSettling(BaseModel):
-    """How far a search under an instruction has settled: rounds, texts read, hits that the last round changed."""
-
-    round: int
-    read: int
-    changed: int | None
-    settled: bool
-
-
-class FoundAnswers(BaseModel):
-    """The answers that a filter over answers looks at: how many texts have one, of how many."""
-
-    answers: int
-    texts: int
-
-
 class SearchAnswer(BaseModel):
     """The answer to a search, as `retriever search --json` prints it."""
 
@@ -160,11 +144,11 @@ class SearchAnswer(BaseModel):
     steps: int | None
     hits: list[FoundHit]
     took_ms: float
-    settling: FoundSettling | None = Field(description="Null where nothing was read for it.")
+    settling: Settling | None = Field(description="Null where nothing was read for it.")
     verdict: FoundVerdict | None = Field(
         description="Whether the model follows the instruction; null without one, and as long as nobody has looked."
     )
-    known_answers: FoundAnswers | None = Field(description="Null where the filter asks for no answers.")
+    known_answers: KnownAnswers | None = Field(description="Null where the filter asks for no answers.")
 
 
 @model_fields(SearchRequest)

@@ -20,7 +20,7 @@ from retriever.core.errors import UsageError
 from retriever.core.text import is_text, require_text
 from retriever.core.types import JSON, Document
 from retriever.index.files import Limits
-from retriever.serving.jobs import Job, indexing_progress
+from retriever.serving.jobs import Job
 
 router = APIRouter(tags=["Jobs"])
 _QUESTION = "What do people complain about?"
@@ -89,7 +89,11 @@ class JobAnswer(BaseModel):
     error: dict[str, Any] | None = Field(description="Why it failed; null otherwise.")
 
 
-BEGUN: dict[int | str, dict[str, Any]] = {202: {"model": JobAnswer, "description": "It is under way"}}
+BEGINS: dict[str, Any] = {
+    "response_model": JobAnswer,
+    "responses": {202: {"model": JobAnswer, "description": "It is under way"}},
+}
+"""What the routes have that begin a job."""
 
 
 @router.get("/jobs/{job}", response_model=JobAnswer, summary="Look at a job")
@@ -111,7 +115,7 @@ async def cancel(
     return answer(_told(service, job, task))
 
 
-@router.post("/indexes/{name}/cluster", response_model=JobAnswer, responses=BEGUN, summary="Cluster an index")
+@router.post("/indexes/{name}/cluster", **BEGINS, summary="Cluster an index")
 async def cluster(
     service: Served,
     name: IndexName,
@@ -124,17 +128,12 @@ async def cluster(
     def work(job: Job) -> dict[str, Any]:
         index = service.read_by(name, body.reader, body.instruction or "")
         settings = body.model_dump(exclude={"instruction", "reader"})
-        return index.cluster(body.instruction, **settings, progress=indexing_progress(job)).to_json()
+        return index.cluster(body.instruction, **settings, progress=job.follow).to_json()
 
     return await begun(service, name, "Clustering", work, wait)
 
 
-@router.post(
-    "/indexes/{name}/compare/clusters",
-    response_model=JobAnswer,
-    responses=BEGUN,
-    summary="Compare the clusters under two instructions",
-)
+@router.post("/indexes/{name}/compare/clusters", **BEGINS, summary="Compare the clusters under two instructions")
 async def compare_clusters(
     service: Served,
     name: IndexName,
@@ -149,19 +148,13 @@ async def compare_clusters(
 
         index = service.read_by(name, body.reader, *body.instructions)
         settings = body.model_dump(exclude={"instructions", "reader"})
-        first, second = index.clusterings.each(body.instructions, **settings, progress=indexing_progress(job))
+        first, second = index.clusterings.each(body.instructions, **settings, progress=job.follow)
         return compared(first, second).to_json()
 
     return await begun(service, name, "Comparison of clusters", work, wait)
 
 
-@router.post(
-    "/indexes/{name}/documents",
-    dependencies=WRITERS,
-    response_model=JobAnswer,
-    responses=BEGUN,
-    summary="Add documents",
-)
+@router.post("/indexes/{name}/documents", **BEGINS, dependencies=WRITERS, summary="Add documents")
 async def add(
     service: Served,
     name: IndexName,
@@ -177,18 +170,12 @@ async def add(
 
     def work(job: Job) -> dict[str, Any]:
         index = service.index(name)
-        return index.add(documents, instructions=body.instructions, progress=indexing_progress(job)).to_json()
+        return index.add(documents, instructions=body.instructions, progress=job.follow).to_json()
 
     return await begun(service, name, "Adding documents", work, wait)
 
 
-@router.delete(
-    "/indexes/{name}/documents",
-    dependencies=WRITERS,
-    response_model=JobAnswer,
-    responses=BEGUN,
-    summary="Delete documents",
-)
+@router.delete("/indexes/{name}/documents", **BEGINS, dependencies=WRITERS, summary="Delete documents")
 async def delete(
     service: Served,
     name: IndexName,

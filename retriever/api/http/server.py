@@ -73,12 +73,12 @@ class Metrics:
         self._requests.labels(known, route, str(status)).inc()
         self._seconds.labels(known, route).observe(seconds)
 
-    def count_pass(self, one: Pass) -> None:
+    def count_pass(self, done: Pass) -> None:
         """Count a pass of the model."""
-        self._texts.inc(one.texts)
-        self._passes.observe(one.texts)
-        self._pass_requests.inc(one.requests)
-        self._pass_seconds.inc(one.seconds)
+        self._texts.inc(done.texts)
+        self._passes.observe(done.texts)
+        self._pass_requests.inc(done.requests)
+        self._pass_seconds.inc(done.seconds)
 
     def page(self) -> bytes:
         """Return the page that Prometheus reads."""
