@@ -8,6 +8,7 @@ import typer
 
 from retriever.core.errors import UsageError
 from retriever.core.options import option
+from retriever.core.requests import WHERE
 
 if TYPE_CHECKING:
     from retriever.index.generations import IndexType
@@ -36,13 +37,7 @@ def refuse(wrong: object, message: str, hint: str) -> None:
 IndexOption = Annotated[Path, typer.Option("--index", help="Index folder.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document to stdout.")]
 DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.", callback=possible_device)]
-WhereOption = Annotated[
-    str | None,
-    typer.Option(
-        "--where",
-        help="Filter over metadata and known answers: \"stars <= 2 and category = 'toy'\", \"answer = 'refund'\".",
-    ),
-]
+WhereOption = Annotated[str | None, typer.Option("--where", help=WHERE)]
 SaveOption = Annotated[str | None, typer.Option("--save", help="Save what was made under this name.")]
 SavedOption = Annotated[
     str | None,

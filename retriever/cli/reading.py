@@ -12,6 +12,7 @@ import typer
 from retriever.cli import output
 from retriever.core.errors import ConsentError, UsageError
 from retriever.core.options import option
+from retriever.core.requests import READER
 from retriever.core.text import printable
 
 if TYPE_CHECKING:
@@ -28,9 +29,7 @@ C = TypeVar("C", bound="Clustering")
 class Reading:
     """Who reads texts under an instruction, and how many; where a limit is left out, `settings.toml` has it."""
 
-    reader: str | None = option(
-        None, "Reads texts under the instruction from now on: chat:MODEL, chat:URL#MODEL, given, or default."
-    )
+    reader: str | None = option(None, READER)
     read: str = option("300", "Texts that a language model reads, where one serves the instruction: a number, or all.")
     max_texts: int | None = option(None, "Texts that a language model is asked about at most.")
     max_tokens: int | None = option(None, "Tokens that are sent to a language model at most, about.")

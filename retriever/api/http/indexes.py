@@ -14,7 +14,7 @@ from retriever.api.http.answers import Body as RequestBody
 from retriever.api.http.answers import answer, as_json, problem_told
 from retriever.api.http.gate import Served
 from retriever.api.service import Service
-from retriever.core.requests import SearchRequest
+from retriever.core.requests import WHERE, SearchRequest
 from retriever.core.results import KnownAnswers, SearchResult, Settling
 from retriever.core.text import require_text
 from retriever.core.types import Document
@@ -23,9 +23,7 @@ from retriever.forms import made, model_fields
 router = APIRouter(prefix="/indexes", tags=["Indexes"])
 
 IndexName = Annotated[str, InPath(description="The name of an index.", examples=["reviews"])]
-Where = Annotated[
-    str | None, Field(description="A filter over metadata and known answers, as the command line's --where.")
-]
+Where = Annotated[str | None, Field(description=WHERE)]
 _QUESTION = "What kind of product is this review about?"
 
 _SEARCHES: dict[str, Any] = {

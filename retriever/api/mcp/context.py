@@ -11,6 +11,7 @@ from pydantic import Field
 from retriever.api.problems import problem_of
 from retriever.api.service import Service
 from retriever.core.errors import BusyError, IndexNotFoundError, RetrieverError, UsageError
+from retriever.core.requests import WHERE
 from retriever.core.types import Document
 from retriever.serving.jobs import Job
 
@@ -28,13 +29,7 @@ _KEPT = 600.0  # seconds; what ended before that may be of documents that have c
 IndexName = Annotated[
     str, Field(description="Name of the index, as list_indexes gives it; may be left out where there is one alone.")
 ]
-Where = Annotated[
-    str,
-    Field(
-        description="Filter over metadata: \"stars <= 2 and category = 'toy'\"; =, !=, <, <=, in, has, contains. "
-        "Under an instruction that is answered in words, over its known answers too: \"answer = 'refund'\"."
-    ),
-]
+Where = Annotated[str, Field(description=WHERE)]
 Reader = Annotated[
     str,
     Field(
