@@ -7,8 +7,7 @@ they leave out because they fill it in themselves. Typer and pydantic are loaded
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import field, make_dataclass
-from functools import wraps
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar
 
 from retriever.core.options import Option, options_of
 
@@ -110,22 +109,9 @@ def state_of(
 
 
 def keywords(kind: type, *, leave_out: Collection[str] = ()) -> Callable[[Function], Function]:
-    """Give a function with ``**options`` those of a kind as keyword parameters; it refuses all others."""
-    derived = _with_signature(
-        _parameter(option.name, option.type, option.default) for option in public(kind, leave_out)
-    )
-
-    def decorate(function: Function) -> Function:
-        signature = inspect.signature(derived(function))
-
-        @wraps(function)
-        def call(*args: object, **options: object) -> object:
-            signature.bind(*args, **options)
-            return function(*args, **options)
-
-        return cast("Function", call)
-
-    return decorate
+    """Give a function with ``**options`` those of a kind as keyword parameters in its signature."""
+    options = public(kind, leave_out)
+    return _with_signature(_parameter(option.name, option.type, option.default) for option in options)
 
 
 def _field(option: Option, **bounds: int) -> Any:  # noqa: ANN401 - pydantic's

@@ -190,7 +190,9 @@ class Index(Closing):
             like = self._resembled(request.like)
             queries, request = [like.text] * len(requests), replace(request, like=like.parent_id)
         views = self._opened.views
-        for results in self._searcher().search(queries, request, on_texts):
+        opened = self._opened
+        searcher = Searcher(opened.store, views, lambda: opened.sources, opened.search_options)
+        for results in searcher.search(queries, request, on_texts):
             views.note_use(result.view for result in results if result.view is not None)
             yield [views.calibration.rated(self._with_verdict(result)) for result in results]
         views.shrink()
@@ -212,10 +214,6 @@ class Index(Closing):
         if result.view is None or not result.instruction:
             return result
         return replace(result, verdict=stored_verdict(self._opened.store, result.view))
-
-    def _searcher(self) -> Searcher:
-        opened = self._opened
-        return Searcher(opened.store, opened.views, lambda: opened.sources, opened.search_options)
 
     def cluster(  # noqa: PLR0913 - one parameter per option
         self,

@@ -7,22 +7,19 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from retriever.api.problems import NotFoundError, TookTooLongError
 from retriever.api.settings import DAY, REQUEST, ServerLimits, ServerSettings
-from retriever.core.errors import BusyError, RetrieverError, UsageError
-from retriever.core.requests import SearchRequest
+from retriever.core.errors import BusyError, IndexNotFoundError, RetrieverError, UsageError
 from retriever.core.results import SearchResult
-from retriever.core.types import Embeddings
 from retriever.index import encoding
 from retriever.index.sources.encoders import DEFAULT_PLAIN
 from retriever.index.sources.limits import DayBudget, read_budgets
 from retriever.index.teaching.readers import DEFAULT, GIVEN
-from retriever.serving.batching import BatchQueue, Pass, QueuedEncoder
-from retriever.serving.jobs import Job, Jobs, indexing_progress
+from retriever.serving.batching import BatchQueue, Pass, QueuedEncoder, Reading
+from retriever.serving.jobs import Job, Jobs
 from retriever.serving.pools import EncoderPool, IndexPool, index_folder
 from retriever.workspace import Index, limited
 
@@ -101,14 +98,6 @@ async def in_time(future: "Future[T]", seconds: float) -> T:
         ) from error
 
 
-@dataclass(frozen=True, slots=True)
-class Embedded:
-    """Vectors of texts, (n, dim), and how many tokens the texts have."""
-
-    vectors: Embeddings
-    tokens: int
-
-
 class Service:
     """What a server serves; its methods may be called from any thread.
 
@@ -149,38 +138,36 @@ class Service:
         """Return the names of the indexes that are there now."""
         return self.indexes.folder.names()
 
-    def index(self, name: str) -> Index:
+    def index(self, name: str, *, reader: str | None = None) -> Index:
         """Return an index, open, for one request: its limits on what language models read are counted from here.
 
-        Raises:
-            IndexNotFoundError: there is none of that name.
-        """
-        return limited(self.indexes.get(name), self._reading, self._day)
-
-    def searched(self, name: str, *requests: SearchRequest) -> Index:
-        """Return an index for some searches; who reads for them is checked as by `read_by`.
+        Args:
+            name: of the index.
+            reader: that the client names; it may name those that the index knows, and no new address.
 
         Raises:
             IndexNotFoundError: there is none of that name.
-            UsageError: a reader is none of the index's.
+            UsageError: the reader is none of the index's.
         """
-        index = self.index(name)
-        for reader in {request.reader for request in requests if request.reader is not None}:
-            require_known_reader(index, name, reader)
+        try:
+            index = limited(self.indexes.get(name), self._reading, self._day)
+        except IndexNotFoundError:
+            raise IndexNotFoundError(
+                f"There is no index {name!r} here.", hint="GET /indexes names those there are."
+            ) from None
+        if reader and reader not in (known := [DEFAULT, GIVEN, *index.teaching.readers()]):
+            raise UsageError(f"{name} has no reader {reader!r}.", hint=f"Its readers: {', '.join(known)}.")
         return index
 
     def read_by(self, name: str, reader: str | None, *instructions: str) -> Index:
         """Return an index of which a reader serves some instructions from now on; None or blank for no change.
 
-        A client may name readers that the index knows, and no new address.
-
         Raises:
             IndexNotFoundError: there is none of that name.
             UsageError: the reader is none of the index's, or there is no instruction.
         """
-        index = self.index(name)
+        index = self.index(name, reader=reader)
         if reader:
-            require_known_reader(index, name, reader)
             for instruction in instructions:
                 index.teaching.read_by(instruction, reader)
         return index
@@ -226,9 +213,8 @@ class Service:
             return known
         ours = name == self.settings.encoder
         encoder = await self.workers.run(lambda: self._encoders.named(name) if ours else self._encoders.plain())
-        if not isinstance(encoder, QueuedEncoder):
-            raise TypeError("An encoder of the pool is not queued.")
-        return self._loaded.setdefault(name, encoder)  # and it stays the same for as long as the server runs
+        # and it stays the same for as long as the server runs
+        return self._loaded.setdefault(name, cast("QueuedEncoder", encoder))
 
     def make_room(self) -> None:
         """Forget the jobs that were over first, beyond those that are kept, so that another may begin.
@@ -252,7 +238,7 @@ class Service:
             await asyncio.sleep(pause)
             pause = min(0.2, pause * 1.5)
 
-    async def embed(self, model: str, texts: Sequence[str], instruction: str) -> Embedded:
+    async def embed(self, model: str, texts: Sequence[str], instruction: str) -> Reading:
         """Embed texts together with what else waits for the model.
 
         Raises:
@@ -261,8 +247,7 @@ class Service:
             TookTooLongError: it is not done in time.
         """
         encoder = await self.loaded(model)
-        result = await in_time(encoder.submit(texts, instruction), self.limits.seconds)
-        return Embedded(result.views[0].embeddings, result.tokens)
+        return await in_time(encoder.submit(texts, instruction), self.limits.seconds)
 
     def look_into(self, name: str, result: SearchResult) -> None:
         """Begin to find out whether the model follows a search's instruction, where nobody has looked yet.
@@ -280,7 +265,7 @@ class Service:
                 self._looked.append(key)
 
     def _judge(self, job: Job, name: str, instruction: str) -> None:
-        self.index(name).teaching.judge(instruction, progress=indexing_progress(job))
+        self.index(name).teaching.judge(instruction, progress=job.follow)
 
     def running_jobs(self) -> int:
         """Count the jobs under way that somebody asked for."""
@@ -302,13 +287,3 @@ class Service:
         """The model's names: its own, and with each saved instruction, which stands beside it."""
         encoder, saved = self.settings.encoder, self.settings.instructions
         return {encoder: "", **{f"{encoder}{SEPARATOR}{name}": saved[name] for name in sorted(saved)}}
-
-
-def require_known_reader(index: Index, name: str, reader: str) -> None:
-    """Refuse a reader that an index does not know.
-
-    Raises:
-        UsageError: the reader is none of the index's.
-    """
-    if reader not in (known := [DEFAULT, GIVEN, *index.teaching.readers()]):
-        raise UsageError(f"{name} has no reader {reader!r}.", hint=f"Its readers: {', '.join(known)}.")

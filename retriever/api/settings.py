@@ -6,7 +6,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from retriever.core.errors import InputError, UsageError
@@ -84,9 +84,6 @@ class ServerLimits:
         jobs: jobs that run at a time.
         kept_jobs: jobs that are over and can still be asked for.
         grace_seconds: that requests under way get when the server is stopped.
-
-    Raises:
-        UsageError: one of them is below 1.
     """
 
     body_bytes: int = 16_000_000
@@ -103,13 +100,6 @@ class ServerLimits:
     jobs: int = 2
     kept_jobs: int = 32
     grace_seconds: int = 10
-
-    def __post_init__(self) -> None:
-        for limit in fields(self):
-            if getattr(self, limit.name) < 1 and limit.name not in ("body_seconds", "seconds"):
-                raise UsageError(f"The limit {limit.name} is {getattr(self, limit.name)}.", hint="It is at least 1.")
-        if min(self.body_seconds, self.seconds) <= 0:
-            raise UsageError("A limit in seconds is not above 0.")
 
     @property
     def bodies_bytes(self) -> int:
@@ -145,11 +135,12 @@ class ServerLimits:
         return request
 
     def check_text(self, text: str, field: str) -> None:
-        """Refuse a text that is too long.
+        """Refuse what is too long or no text.
 
         Raises:
             UsageError: the field is named.
         """
+        require_text(text)
         _check_length(text, self.text_characters, field)
 
     def check_instruction(self, *instructions: str) -> None:
@@ -203,8 +194,6 @@ class ServerSettings:
             raise UsageError(
                 f"{self.index} is a file.", hint="Name an index's folder, or a folder of indexes, with --index."
             )
-        if not 0 <= self.port <= 65_535:
-            raise UsageError(f"The port is {self.port}.", hint="Ports are 0 to 65535; 0 takes one that is free.")
         if not self.local and self.tokens.reader is None:
             raise UsageError(
                 f"Others than this machine reach {self.host}, and there is no token.",

@@ -1,7 +1,5 @@
 """`retriever answers`: what texts answer to a question in words, listed or handed in."""
 
-import csv
-import io
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -11,9 +9,7 @@ import typer
 from retriever.cli import output
 from retriever.cli.options import DEFAULT_INDEX, IndexOption, JsonOption
 from retriever.core.errors import UsageError
-from retriever.core.paths import write_output
-from retriever.core.results import SCHEMA_VERSION
-from retriever.core.text import escape_formula, printable
+from retriever.core.text import printable
 
 
 def answers(
@@ -45,22 +41,12 @@ def answers(
         status = opened.teaching.answers_status(instruction)
         listed = opened.teaching.answers(instruction) if file is None else {}
     if csv_file is not None:
-        _write_csv(csv_file, listed)
+        output.write_table(csv_file, ["id", "answer"], list(listed.items()))
     if json:
         shown = {"answers": listed} if file is None else {}
-        head = {"schema_version": SCHEMA_VERSION, "instruction": instruction.strip()}
-        output.document({**head, "status": asdict(status), **shown})
+        output.document({"instruction": instruction.strip(), "status": asdict(status), **shown})
         return
     for id, answer in listed.items():
         output.result(printable(f"{id}  {answer}"))
     served = f"reader {status.reader}" if status.reader else "no reader yet"
     output.say(printable(f"{status.answers} of {status.texts} texts have an answer; {served}."))
-
-
-def _write_csv(path: Path, listed: dict[str, str]) -> None:
-    """Write a row for every document; what a spreadsheet would take for a formula is quoted."""
-    table = io.StringIO()
-    writer = csv.writer(table)
-    writer.writerow(["id", "answer"])
-    writer.writerows([escape_formula(id), escape_formula(answer)] for id, answer in listed.items())
-    write_output(path, table.getvalue(), "--csv")

@@ -18,6 +18,7 @@ from retriever.cli.options import (
     SavedOption,
     SaveOption,
     WhereOption,
+    refuse,
 )
 from retriever.cli.reading import Reading, say_known
 from retriever.core.errors import UsageError
@@ -76,71 +77,42 @@ def classify(  # noqa: PLR0913 - one parameter per option
     """
     from retriever.clusters.categories import read_categories
 
-    _check_usage(
-        into,
-        saved,
-        propose=propose,
-        file=file,
-        sorts=several or save is not None or (propose and csv_file is not None),
-        chooses=bool(instruction or where),
-        corrects=bool(correct or as_rows),
+    sorts, corrects = several or save is not None, bool(correct or as_rows)
+    excluded = into or sorts or csv_file is not None or corrects or saved is not None
+    refuse(propose and excluded, "--propose offers categories and sorts nothing.", "Leave the other options out.")
+    refuse(file and not propose, "-o is for proposed categories.", "Add --propose, or write documents with --csv.")
+    refuse(saved is None and corrects, "--correct and --as-rows are for saved categories.", "Name them with --saved.")
+    refuse(
+        not (into or propose or saved is not None),
+        "No categories are named.",
+        'Name them: --into "refund, repair, nothing".',
+    )
+    refuse(
+        saved is not None and (into or sorts or instruction or where),
+        "--saved shows categories as they were saved.",
+        "Leave the other options out.",
     )
     reading = made(Reading, options)
     budget = reading.texts
     with reading.opened(index, device) as opened, output.ProgressLine() as line:
         clustering: Clustering
+        if propose:
+            reading.begin(opened, instruction)
+            offer = partial(opened.clusterings.propose, instruction, where=where, progress=line.show)
+            _show_proposal(reading.with_consent(opened, offer), file, json=json)
+            return
         if saved is not None:
             clustering = _saved(opened, saved, correct or [], as_rows, line)
         else:
-            if save is not None:
-                opened.clusterings.check_name(save)
-            reading.begin(opened, instruction)
-            if propose:
-                offer = partial(opened.clusterings.propose, instruction, where=where, progress=line.show)
-                _show_proposal(reading.with_consent(opened, offer), file, json=json)
-                return
             sort = partial(opened.clusterings.classify, instruction, read_categories(into), several=several)
             sort = partial(sort, where=where, read=budget, progress=line.show)
-            clustering = reading.with_consent(opened, sort)
-            if save is not None:
-                opened.clusterings.save(save, clustering)
+            clustering = reading.make(opened, instruction, sort, save)
     if csv_file is not None:
         write_csv(csv_file, clustering)
     if json:
         output.document(clustering.to_json())
     else:
         _render(clustering)
-
-
-def _check_usage(
-    into: str, saved: str | None, *, propose: bool, file: Path | None, sorts: bool, chooses: bool, corrects: bool
-) -> None:
-    """Refuse options that do not go together.
-
-    Args:
-        into: the categories.
-        saved: the name of saved ones.
-        propose: whether categories are to be offered.
-        file: where those go.
-        sorts: whether there are options of sorting.
-        chooses: whether a question or documents are named.
-        corrects: whether there are options of saved categories.
-
-    Raises:
-        UsageError: they do not.
-    """
-    if propose:
-        if into or sorts or corrects or saved is not None:
-            raise UsageError("--propose offers categories and sorts nothing.", hint="Leave the other options out.")
-        return
-    if file is not None:
-        raise UsageError("-o is for proposed categories.", hint="Add --propose, or write documents with --csv.")
-    if saved is None and corrects:
-        raise UsageError("--correct and --as-rows are for saved categories.", hint="Name them with --saved.")
-    if saved is None and not into:
-        raise UsageError("No categories are named.", hint='Name them: --into "refund, repair, nothing".')
-    if saved is not None and (into or sorts or chooses):
-        raise UsageError("--saved shows categories as they were saved.", hint="Leave the other options out.")
 
 
 def _show_proposal(proposal: "Proposal", file: Path | None, *, json: bool) -> None:
@@ -186,30 +158,30 @@ def _render(clustering: "Clustering") -> None:
     from retriever.clusters.placing import NONE
     from retriever.clusters.saved import SavedClustering
 
-    total = max(1, len(clustering.topics))
     for cluster in clustering.clusters:
         if cluster.number in clustering.hidden:
             continue
         name = output.style(printable(cluster.label), "green")
-        share = share_of(clustering, cluster.number)
-        size = (
-            f"{cluster.size} documents read, {share}"
-            if share
-            else f"{cluster.size} documents ({cluster.size / total:.0%})"
-        )
-        output.result(f"{cluster.number:3}  {name}  {size}")
+        output.result(f"{cluster.number:3}  {name}  {_size(clustering, cluster.number, cluster.size)}")
         if cluster.keywords:
             output.result(f"       answered: {printable(', '.join(map(str, cluster.phrases or cluster.keywords)))}")
         for id in cluster.examples[:1]:
             output.result(f"       {printable(id)}: {shortened(clustering.documents[id].text, _QUOTED)}")
     none = len(clustering.members(NONE))
     if none or clustering.categories is not None:  # a closed question has options for what is none of them
-        share = share_of(clustering, len(clustering.clusters))
-        size = f"{none} documents read, {share}" if share else f"{none} documents ({none / total:.0%})"
-        output.result(f"     none of these  {size}")
+        output.result(f"     none of these  {_size(clustering, len(clustering.clusters), none)}")
     say_basis(clustering)
     if isinstance(clustering, SavedClustering):
         say_new(clustering)
+
+
+def _size(clustering: "Clustering", number: int, documents: int) -> str:
+    """Describe how many documents a category has, and their share of all."""
+    share = share_of(clustering, number)
+    all_documents = max(1, len(clustering.topics))
+    return (
+        f"{documents} documents read, {share}" if share else f"{documents} documents ({documents / all_documents:.0%})"
+    )
 
 
 def topics(  # noqa: PLR0913 - one parameter per option
@@ -248,8 +220,7 @@ def topics(  # noqa: PLR0913 - one parameter per option
         hide=hide or [],
         show=show or [],
     )
-    if undo and edits:
-        raise UsageError("--undo stands alone.", hint="Take back first, then change.")
+    refuse(undo and edits, "--undo stands alone.", "Take back first, then change.")
     with Index(index) as opened, output.ProgressLine() as line:
         if undo:
             output.say(f"Taken back: {opened.clusterings.undo(name).change}.")

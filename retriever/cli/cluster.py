@@ -1,10 +1,7 @@
 """`retriever cluster` and `retriever report`: what the documents say about a question, in groups with names."""
 
-import csv
-import io
 import shlex
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,11 +18,11 @@ from retriever.cli.options import (
     SavedOption,
     SaveOption,
     WhereOption,
+    refuse,
 )
 from retriever.cli.reading import Reading, say_known
 from retriever.core.errors import UsageError
-from retriever.core.paths import write_output
-from retriever.core.text import escape_formula, printable, shortened
+from retriever.core.text import printable, shortened
 from retriever.core.types import Document
 from retriever.forms import command_options, made
 
@@ -33,7 +30,6 @@ if TYPE_CHECKING:
     from retriever.clusters.clustering import Cluster, Clustering
     from retriever.clusters.having import Having
     from retriever.clusters.saved import SavedClustering
-    from retriever.workspace import Index
 
 AUTO = "auto"
 _SHOWN_VALUES = 5
@@ -84,7 +80,12 @@ def cluster(  # noqa: PLR0913 - one parameter per option
     from retriever.clusters.map import map_places, write_map
 
     chosen = any([instruction, where, by, over, html]) or (k, save) != (AUTO, None)
-    _check_usage(saved=saved is not None, chosen=chosen, titles=name_by is not None, saves=save is not None)
+    refuse(saved is not None and chosen, "--saved shows a clustering as it was saved.", "Leave the other options out.")
+    refuse(
+        name_by is not None and saved is None and save is None,
+        "--name-by stores titles with a saved clustering.",
+        "Add --save NAME or --saved NAME.",
+    )
     reading = made(Reading, options)
     count, budget = cluster_count(k), reading.texts
     with reading.opened(index, device) as opened, output.ProgressLine() as line:
@@ -92,16 +93,12 @@ def cluster(  # noqa: PLR0913 - one parameter per option
         if saved is not None:
             clustering = opened.clusterings.get(saved, progress=line.show)
         else:
-            if save is not None:
-                opened.clusterings.check_name(save)
-            reading.begin(opened, instruction)
             make = partial(opened.cluster, instruction, k=count, where=where, by=by or [], over=over, read=budget)
-            clustering = reading.with_consent(opened, partial(make, progress=line.show))
-            if save is not None:
-                opened.clusterings.save(save, clustering)
+            clustering = reading.make(opened, instruction, partial(make, progress=line.show), save)
         if name_by is not None:
             edit = partial(opened.clusterings.edit, save or saved or "", ClusterEdits(name_by=name_by))
-            clustering = _titled(reading, opened, partial(edit, progress=line.show))
+            clustering = titled = reading.with_consent(opened, partial(edit, progress=line.show))
+            output.say(f"{printable(str(titled.edits[-1].change))}.")
         if html is not None:
             write_map(html, clustering, map_places(clustering))
     parts = None if having is None else parse_having(clustering, having)
@@ -113,31 +110,6 @@ def cluster(  # noqa: PLR0913 - one parameter per option
         render(clustering)
     else:
         _render_having(clustering, parts)
-
-
-def _check_usage(*, saved: bool, chosen: bool, titles: bool, saves: bool) -> None:
-    """Refuse options that do not go together.
-
-    Args:
-        saved: whether a saved clustering is named.
-        chosen: whether there are options of a new one.
-        titles: whether a language model is to title clusters.
-        saves: whether a new one is saved.
-
-    Raises:
-        UsageError: they do not.
-    """
-    if saved and chosen:
-        raise UsageError("--saved shows a clustering as it was saved.", hint="Leave the other options out.")
-    if titles and not (saved or saves):
-        raise UsageError("--name-by stores titles with a saved clustering.", hint="Add --save NAME or --saved NAME.")
-
-
-def _titled(reading: Reading, opened: "Index", edit: "Callable[[], SavedClustering]") -> "SavedClustering":
-    """Return a saved clustering whose clusters a language model titles, and say which keep their names."""
-    clustering = reading.with_consent(opened, edit)
-    output.say(f"{printable(str(clustering.edits[-1].change))}.")
-    return clustering
 
 
 def _render_having(clustering: "Clustering", having: "Having") -> None:
@@ -247,17 +219,16 @@ def _render_cluster(group: "Cluster", share: str) -> None:
 
 
 def write_csv(path: Path, found: "Clustering") -> None:
-    """Write a row for every document and cluster of its; what a spreadsheet would take for a formula is quoted."""
+    """Write a row for every document and cluster of its."""
     names = {group.number: group.label for group in found.clusters}
-    table = io.StringIO()
-    writer = csv.writer(table)
-    divided = found.material.units is not None
-    writer.writerow(["id", "cluster", "label", *(["document"] if divided else [])])
-    for document, parent in zip(found.material.documents, found.material.parents, strict=True):
-        for number in found.places[document.id]:
-            row = [escape_formula(document.id), number, escape_formula(names.get(number, "(fits none)"))]
-            writer.writerow([*row, escape_formula(parent)] if divided else row)
-    write_output(path, table.getvalue(), "--csv")
+    rows = [
+        [document.id, number, names.get(number, "(fits none)"), parent]
+        for document, parent in zip(found.material.documents, found.material.parents, strict=True)
+        for number in found.places[document.id]
+    ]
+    columns = 3 if found.material.units is None else 4
+    header = ["id", "cluster", "label", "document"]
+    output.write_table(path, header[:columns], [row[:columns] for row in rows])
 
 
 DEFAULT_FILE = Path("report.html")

@@ -10,7 +10,7 @@ import typer
 
 from retriever.cli import output
 from retriever.cli.cluster import AUTO, cluster_count
-from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption, WhereOption
+from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption, WhereOption, refuse
 from retriever.cli.reading import Reading, say_known
 from retriever.core.errors import UsageError
 from retriever.forms import command_options, made
@@ -44,10 +44,10 @@ def compare(  # noqa: PLR0913 - one parameter per option
 
     if instruction is None or len(instruction) != 2:
         raise UsageError("Two instructions are compared.", hint="Give --instruction twice.")
-    if query and k != AUTO:
-        raise UsageError("-k is for clusters, not for a query's hits.", hint="Say how many of those with --hits.")
-    if hits is not None and not query:
-        raise UsageError("--hits is for a query.", hint="Give one with --query; -k says how many clusters.")
+    refuse(query and k != AUTO, "-k is for clusters, not for a query's hits.", "Say how many of those with --hits.")
+    refuse(
+        hits is not None and not query, "--hits is for a query.", "Give one with --query; -k says how many clusters."
+    )
     count, reading = cluster_count(k), made(Reading, options)
     budget = reading.texts
     with reading.opened(index, device) as opened, output.ProgressLine() as line:

@@ -12,8 +12,9 @@ from retriever.core.text import printable, shortened
 from retriever.training.methods import DEFAULT, METHODS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from retriever.core.types import BadRow
     from retriever.training.curation import CurationReport
     from retriever.training.loop import StepProgress
     from retriever.training.run.report import FinetuneReport, Judgement
@@ -105,10 +106,7 @@ def _render(report: "FinetuneReport", again: str) -> None:
     for file in data.files:
         output.say(f"{file.name}: {file.mapping}")
     output.result(f"{len(data.train)} rows to learn from, {len(data.held_out)} held out, {data.skipped} skipped.")
-    for row in data.bad[:3]:
-        output.say(f"{row.file}, row {row.line} was skipped: {row.reason}.")
-    if data.skipped > 3:
-        output.say(f"{data.skipped} rows were skipped in all; --json lists them.")
+    _say_skipped(data.bad, data.skipped)
     for note in report.notes:
         output.say(note)
     if report.judgement is None:
@@ -119,6 +117,13 @@ def _render(report: "FinetuneReport", again: str) -> None:
     for example in report.judgement.examples[:1]:
         _render_example(example)
     output.result(f"{report.judgement.verdict.sentence} {_outcome(report.judgement, report.output)}")
+
+
+def _say_skipped(rows: "Sequence[BadRow]", count: int) -> None:
+    for row in rows[:3]:
+        output.say(f"{row.file}, row {row.line} was skipped: {row.reason}.")
+    if count > 3:
+        output.say(f"{count} rows were skipped in all; --json lists them.")
 
 
 def _render_example(example: "Mapping[str, Any]") -> None:
@@ -196,7 +201,4 @@ def _render_curated(report: "CurationReport") -> None:
     for line in report.curated.lines():
         output.result(printable(line))
     output.result(f"{len(report.curated.rows)} of {report.read} rows written to {report.output}.")
-    for row in report.bad[:3]:
-        output.say(f"{row.file}, row {row.line} was skipped: {row.reason}.")
-    if report.skipped > 3:
-        output.say(f"{report.skipped} rows were skipped in all; --json lists them.")
+    _say_skipped(report.bad, report.skipped)

@@ -8,24 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from retriever.cli import output
-from retriever.cli.options import (
-    DEFAULT_INDEX,
-    BackendOption,
-    DeviceOption,
-    EncodingOption,
-    FactoryOption,
-    IndexOption,
-    JsonOption,
-    PlainOption,
-    RayOption,
-    RecallOption,
-    SpoolOption,
-    WorkersOption,
-    embedding,
-)
+from retriever.cli.options import DEFAULT_INDEX, Build, DeviceOption, Embedding, EncodingOption, IndexOption, JsonOption
 from retriever.core.errors import InputError
-from retriever.core.results import SCHEMA_VERSION
 from retriever.core.text import printable
+from retriever.forms import command_options, made
 
 if TYPE_CHECKING:
     from retriever.core.results import IndexingReport
@@ -33,6 +19,8 @@ if TYPE_CHECKING:
 SKIPPED = 3
 
 
+@command_options(Build)
+@command_options(Embedding)
 def index(  # noqa: PLR0913 - one parameter per option
     corpus: Annotated[
         list[str], typer.Argument(help="JSON, CSV or Parquet files (zipped too), or - for JSON on stdin.")
@@ -42,7 +30,13 @@ def index(  # noqa: PLR0913 - one parameter per option
         str | None,
         typer.Option(help="Question reader of a new index: a name, METHOD:BACKBONE or a checkpoint folder."),
     ] = None,
-    plain: PlainOption = None,
+    plain: Annotated[
+        str | None,
+        typer.Option(
+            help="Plain reader, which fills the base view: a sentence-transformers model, or none for the question "
+            "reader. minilm in a new index."
+        ),
+    ] = None,
     instruction: Annotated[
         list[str] | None, typer.Option(help="Also fill the view of this instruction; repeatable, all in one pass.")
     ] = None,
@@ -63,14 +57,10 @@ def index(  # noqa: PLR0913 - one parameter per option
             "with the first document."
         ),
     ] = None,
-    backend: BackendOption = None,
-    factory: FactoryOption = None,
-    min_recall: RecallOption = None,
-    workers: WorkersOption = None,
-    ray: RayOption = None,
-    spool: SpoolOption = None,
+    *,
     device: DeviceOption = "auto",
     json: JsonOption = False,
+    **options: object,
 ) -> int:
     """Index a corpus: insert, update, embed. The same command again does only what is missing.
 
@@ -79,12 +69,11 @@ def index(  # noqa: PLR0913 - one parameter per option
     Example: retriever index examples/reviews.jsonl --instruction "What kind of product is this?"
     """
     from retriever.index.files import ReadingOptions, count_rows, read_documents
-    from retriever.index.generations import IndexType
     from retriever.index.opened import is_index
     from retriever.index.sources.encoders import load_encoders
     from retriever.workspace import Index
 
-    options = replace(embedding(workers, ray, spool, device), on_long=on_long, sync=sync, units=units)
+    indexing = replace(made(Embedding, options).options(device), on_long=on_long, sync=sync, units=units)
     started = time.monotonic()  # loading models and telling whether they follow questions counts too
     rows = read_documents(
         corpus, id_field=id_field, text_field=text_field, encoding=encoding, options=ReadingOptions(raw=raw)
@@ -98,8 +87,8 @@ def index(  # noqa: PLR0913 - one parameter per option
         report = opened.add(
             rows,
             instructions=instruction or [],
-            options=options,
-            index_type=IndexType(factory, min_recall, backend),
+            options=indexing,
+            index_type=made(Build, options).index_type,
             progress=line.show,
         )
         verdicts = [
@@ -111,13 +100,8 @@ def index(  # noqa: PLR0913 - one parameter per option
         if note not in said:
             output.say(note)
     if json:
-        output.document(
-            {
-                **report.to_json(),
-                "truncated_ids": report.truncated_ids,
-                "verdicts": [verdict.to_json() for verdict in verdicts],
-            }
-        )
+        judged = [verdict.to_json() for verdict in verdicts]
+        output.document({**report.to_json(), "truncated_ids": report.truncated_ids, "verdicts": judged})
     else:
         _render(index, report, time.monotonic() - started)
         for verdict in verdicts:
@@ -161,7 +145,7 @@ def delete(
     if not deleted:
         raise InputError(f"No document has one of these ids; the first is {wanted[0] if wanted else ''!r}.")
     if json:
-        output.document({"schema_version": SCHEMA_VERSION, "deleted": deleted, "missing": missing})
+        output.document({"deleted": deleted, "missing": missing})
         return
     output.result(f"{len(deleted)} deleted.")
     if missing:

@@ -10,7 +10,6 @@ from retriever.cli import output
 from retriever.cli.options import DeviceOption, EncodingOption, JsonOption
 from retriever.core.errors import InputError, OutputError, UsageError
 from retriever.core.paths import writing
-from retriever.core.results import SCHEMA_VERSION
 
 app = typer.Typer(help="List, inspect, promote and export encoders.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -28,7 +27,7 @@ def list_models(json: JsonOption = False) -> None:
     if json:
         encoders = [{"name": name, "spec": entry.spec, "summary": entry.summary} for name, entry in entries.items()]
         backbones = [{"name": name, "installed": present} for name, present in installed.items()]
-        output.document({"schema_version": SCHEMA_VERSION, "encoders": encoders, "backbones": backbones})
+        output.document({"encoders": encoders, "backbones": backbones})
         return
     output.table(["name", "stands for", ""], [[name, entry.spec, entry.summary] for name, entry in entries.items()])
     output.result()
@@ -49,7 +48,7 @@ def show(name: Annotated[str, typer.Argument(help="An encoder.")] = "default", j
 
     properties = card(load_encoder(name))
     if json:
-        output.document({"schema_version": SCHEMA_VERSION, **properties})
+        output.document(properties)
         return
     output.table(["property", "value"], [[key, value] for key, value in properties.items()])
 
@@ -64,7 +63,7 @@ def fetch(name: Annotated[str, typer.Argument(help="A backbone.")] = "smollm2-13
 
     source = find_source(name)
     if json:
-        output.document({"schema_version": SCHEMA_VERSION, "name": source.name, "folder": str(source.folder)})
+        output.document({"name": source.name, "folder": str(source.folder)})
         return
     output.result(f"{source.name} is ready in {source.folder}.")
 
@@ -88,7 +87,7 @@ def promote(
     else:
         folder = models.promote(folder)
     if json:
-        output.document({"schema_version": SCHEMA_VERSION, "default": None if folder is None else str(folder)})
+        output.document({"default": None if folder is None else str(folder)})
         return
     output.result("The shipped default is back." if folder is None else f"{folder} is the default encoder now.")
 
@@ -111,8 +110,7 @@ def export(
 
     done = models.export(name, out, to=to, device=device)
     if json:
-        result = {"name": done.name, "folder": str(done.folder), "loader": done.loader}
-        output.document({"schema_version": SCHEMA_VERSION, **result})
+        output.document({"name": done.name, "folder": str(done.folder), "loader": done.loader})
         return
     output.result(f"{done.name} is written to {done.folder}; its README.md says how to use it with {done.loader}.")
 
@@ -150,7 +148,7 @@ def embed(
         raise
     summary = {"texts": len(texts), "dim": loaded.dim, "output": str(output_file), "fingerprint": loaded.fingerprint}
     if json:
-        output.document({"schema_version": SCHEMA_VERSION, **summary})
+        output.document(summary)
     else:
         output.result(f"{len(texts)} vectors of {loaded.dim} numbers written to {output_file}.")
 

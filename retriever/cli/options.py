@@ -1,11 +1,17 @@
 """Options that several commands share."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from retriever.core.errors import UsageError
+from retriever.core.options import option
+from retriever.core.requests import WHERE
+
 if TYPE_CHECKING:
+    from retriever.index.generations import IndexType
     from retriever.index.indexing import IndexingOptions
 
 
@@ -22,16 +28,16 @@ def possible_device(name: str) -> str:
     return name
 
 
+def refuse(wrong: object, message: str, hint: str) -> None:
+    """Raise `UsageError` where options do not go together."""
+    if wrong:
+        raise UsageError(message, hint=hint)
+
+
 IndexOption = Annotated[Path, typer.Option("--index", help="Index folder.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document to stdout.")]
 DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.", callback=possible_device)]
-WhereOption = Annotated[
-    str | None,
-    typer.Option(
-        "--where",
-        help="Filter over metadata and known answers: \"stars <= 2 and category = 'toy'\", \"answer = 'refund'\".",
-    ),
-]
+WhereOption = Annotated[str | None, typer.Option("--where", help=WHERE)]
 SaveOption = Annotated[str | None, typer.Option("--save", help="Save what was made under this name.")]
 SavedOption = Annotated[
     str | None,
@@ -43,64 +49,53 @@ CsvOption = Annotated[
 EncodingOption = Annotated[
     str | None, typer.Option("--encoding", help="What text files are in, e.g. windows-1252; UTF-8 if left out.")
 ]
-BackendOption = Annotated[
-    str | None,
-    typer.Option(
-        "--backend",
-        help="What finds nearest vectors: faiss (the first choice), exact or milvus=http://HOST:19530. "
-        "Remembered for later builds.",
-    ),
-]
-FactoryOption = Annotated[
-    str | None,
-    typer.Option(
-        "--factory",
-        help="FAISS factory string, or with milvus FLAT, HNSW, IVF_SQ8 or GPU_CAGRA; auto (the first choice) by size. "
-        "Remembered.",
-    ),
-]
-PlainOption = Annotated[
-    str | None,
-    typer.Option(
-        "--plain",
-        help="Plain reader, which fills the base view: a sentence-transformers model, or none for the question reader. "
-        "minilm in a new index.",
-    ),
-]
-RecallOption = Annotated[
-    float | None,
-    typer.Option(
-        "--min-recall",
-        help="recall@10 against exact search that an approximate index must reach, 0.95 at first. Remembered.",
-    ),
-]
-
-WorkersOption = Annotated[
-    int | None,
-    typer.Option(
-        "--workers",
-        help="Embed with so many processes of this machine, or with --ray so many actors: one per GPU, else one per "
-        "four CPUs, if left out.",
-    ),
-]
-RayOption = Annotated[
-    str | None,
-    typer.Option("--ray", help="Embed on the Ray cluster at this address; auto finds one, local starts one here."),
-]
-SpoolOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--spool",
-        help="Folder, for this index alone, that all workers reach under this name; in the index's own if left out.",
-    ),
-]
-
 DEFAULT_INDEX = Path("indexes/default")
 
 
-def embedding(workers: int | None, ray: str | None, spool: Path | None, device: str) -> "IndexingOptions":
-    """Return how to embed, from the options above and a device."""
-    from retriever.index.indexing import IndexingOptions
-    from retriever.index.workers.embedder import Workers
+@dataclass(frozen=True, slots=True)
+class Embedding:
+    """Where texts are embedded: in this process, in others of this machine, or on a Ray cluster."""
 
-    return IndexingOptions(workers=Workers(workers, "processes" if ray is None else "ray", ray or "", spool, device))
+    workers: int | None = option(
+        None,
+        "Embed with so many processes of this machine, or with --ray so many actors: one per GPU, else one per four "
+        "CPUs, if left out.",
+    )
+    ray: str | None = option(None, "Embed on the Ray cluster at this address; auto finds one, local starts one here.")
+    spool: Path | None = option(
+        None, "Folder, for this index alone, that all workers reach under this name; in the index's own if left out."
+    )
+
+    def options(self, device: str) -> "IndexingOptions":
+        """Return how to embed on a device."""
+        from retriever.index.indexing import IndexingOptions
+        from retriever.index.workers.embedder import Workers
+
+        pool = "processes" if self.ray is None else "ray"
+        return IndexingOptions(workers=Workers(self.workers, pool, self.ray or "", self.spool, device))
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """The vector index that is built from now on; what is None stays as the index remembers it."""
+
+    backend: str | None = option(
+        None,
+        "What finds nearest vectors: faiss (the first choice), exact or milvus=http://HOST:19530. Remembered for later "
+        "builds.",
+    )
+    factory: str | None = option(
+        None,
+        "FAISS factory string, or with milvus FLAT, HNSW, IVF_SQ8 or GPU_CAGRA; auto (the first choice) by size. "
+        "Remembered.",
+    )
+    min_recall: float | None = option(
+        None, "recall@10 against exact search that an approximate index must reach, 0.95 at first. Remembered."
+    )
+
+    @property
+    def index_type(self) -> "IndexType":
+        """The same for the index."""
+        from retriever.index.generations import IndexType
+
+        return IndexType(self.factory, self.min_recall, self.backend)

@@ -4,24 +4,24 @@ The standard streams may be as a shell, a service or a terminal of another time 
 stream that was closed is the null device. A character that a stream's encoding lacks is written as an escape.
 """
 
+import csv
 import io
 import json
 import os
 import shlex
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TextIO
+from typing import Any, Self, TextIO
 
 import typer
 
 from retriever.core.errors import InputError, OutputError
-from retriever.core.text import printable
-
-if TYPE_CHECKING:
-    from retriever.core.results import IndexingReport
+from retriever.core.paths import write_output
+from retriever.core.results import SCHEMA_VERSION, IndexingReport
+from retriever.core.text import escape_formula, printable
 
 _MODES = {"stdin": "r", "stdout": "w", "stderr": "w"}
 _EVERY_SECONDS = {True: 0.2, False: 60.0}  # between progress lines: on a terminal, elsewhere
@@ -41,22 +41,25 @@ def prepare() -> None:
 
 def flush() -> None:
     """Flush standard output; errors are those of `result`."""
-    try:
+    with _writing():
         sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise _unwritten(error) from error
 
 
 def result(text: str = "") -> None:
-    """Print a line of the result."""
-    _write(text)
+    """Print a line of the result.
+
+    Raises:
+        BrokenPipeError: the reader has left.
+        OutputError: it cannot be written for another reason.
+    """
+    with _writing():
+        typer.echo(text, file=sys.stdout)  # named, or else typer would put UTF-8 in the place of ASCII
 
 
 def document(value: Mapping[str, Any]) -> None:
-    """Print the one JSON document of a ``--json`` run."""
-    _write(json.dumps(value, ensure_ascii=not _writes_everything(sys.stdout), indent=2))
+    """Print the one JSON document of a ``--json`` run; it begins with the version of its schema."""
+    value = {"schema_version": SCHEMA_VERSION, **value}
+    result(json.dumps(value, ensure_ascii=not _writes_everything(sys.stdout), indent=2))
 
 
 def say(text: str) -> None:
@@ -89,6 +92,15 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         result("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
+def write_table(path: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Write rows as the file of --csv; what a spreadsheet would take for a formula is quoted."""
+    lines = io.StringIO()
+    writer = csv.writer(lines)
+    writer.writerow(header)
+    writer.writerows([escape_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+    write_output(path, lines.getvalue(), "--csv")
+
+
 class ProgressLine:
     """One line on stderr that says how far a run is, rewritten in place on a terminal.
 
@@ -102,7 +114,7 @@ class ProgressLine:
         self._next = time.monotonic() + _EVERY_SECONDS[self._terminal]
         self._shown = False
 
-    def show(self, report: "IndexingReport") -> None:
+    def show(self, report: IndexingReport) -> None:
         """Show how far an indexing or the completion of views is if the last time is long enough ago."""
         if report.judging:
             self.tell(f"does the model follow the question? {report.in_hand} of {report.expected} texts read")
@@ -191,30 +203,21 @@ def _writes_everything(stream: TextIO) -> bool:
     return (stream.encoding or "utf-8").lower().replace("-", "").replace("_", "").startswith("utf")
 
 
-def _write(text: str) -> None:
-    """Write a line of a result to standard output.
-
-    Raises:
-        BrokenPipeError: the reader has left.
-        OutputError: it cannot be written for another reason.
-    """
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Raise what keeps standard output from being written as an error of ours, unless its reader has left."""
     try:
-        # The stream is named, or else typer would put UTF-8 in the place of ASCII.
-        typer.echo(text, file=sys.stdout)
+        yield
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise _unwritten(error) from error
+        raise OutputError(
+            f"The result cannot be written to standard output: {error.strerror or error}.",
+            hint="Send it elsewhere, or make space there, and run the command again.",
+        ) from error
 
 
 def _tell(text: str, *, newline: bool = True) -> None:
     """Write to standard error; where that cannot be written, nobody can be told."""
     with suppress(OSError):
         typer.echo(text, file=sys.stderr, nl=newline)
-
-
-def _unwritten(error: OSError) -> OutputError:
-    return OutputError(
-        f"The result cannot be written to standard output: {error.strerror or error}.",
-        hint="Send it elsewhere, or make space there, and run the command again.",
-    )

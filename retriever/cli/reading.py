@@ -12,23 +12,24 @@ import typer
 from retriever.cli import output
 from retriever.core.errors import ConsentError, UsageError
 from retriever.core.options import option
+from retriever.core.requests import READER
 from retriever.core.text import printable
 
 if TYPE_CHECKING:
     from retriever.clusters.budget import Read
+    from retriever.clusters.clustering import Clustering
     from retriever.core.results import KnownAnswers
     from retriever.workspace import Index
 
 T = TypeVar("T")
+C = TypeVar("C", bound="Clustering")
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
     """Who reads texts under an instruction, and how many; where a limit is left out, `settings.toml` has it."""
 
-    reader: str | None = option(
-        None, "Reads texts under the instruction from now on: chat:MODEL, chat:URL#MODEL, given, or default."
-    )
+    reader: str | None = option(None, READER)
     read: str = option("300", "Texts that a language model reads, where one serves the instruction: a number, or all.")
     max_texts: int | None = option(None, "Texts that a language model is asked about at most.")
     max_tokens: int | None = option(None, "Tokens that are sent to a language model at most, about.")
@@ -65,6 +66,16 @@ class Reading:
         """Let the reader that was named, if one was, serve an instruction from now on."""
         if self.reader is not None:
             opened.teaching.read_by(instruction, self.reader)
+
+    def make(self, opened: "Index", instruction: str, work: Callable[[], C], save: str | None) -> C:
+        """Make clusters or categories under an instruction, and save them if they are to have a name."""
+        if save is not None:
+            opened.clusterings.check_name(save)
+        self.begin(opened, instruction)
+        clustering = self.with_consent(opened, work)
+        if save is not None:
+            opened.clusterings.save(save, clustering)
+        return clustering
 
     def with_consent(self, opened: "Index", work: Callable[[], T]) -> T:
         """Do some work; where texts would be sent to another machine, ask once whether they may.

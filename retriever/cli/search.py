@@ -59,9 +59,7 @@ def search(
         last = _judged(opened, last)
     if json:
         documents = [result.to_json() for result in last]
-        output.document(
-            {"schema_version": documents[0]["schema_version"], "searches": documents} if several else documents[0]
-        )
+        output.document({"searches": documents} if several else documents[0])
     else:
         _warn(last[0])
 

@@ -37,7 +37,9 @@ def serve(  # noqa: PLR0913 - one parameter per option
     host: Annotated[
         str, typer.Option(help="Address to listen at; one that others reach takes a token.", envvar="RETRIEVER_HOST")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port; 0 for any that is free.", envvar="RETRIEVER_PORT")] = 8600,
+    port: Annotated[
+        int, typer.Option(help="Port; 0 for any that is free.", envvar="RETRIEVER_PORT", min=0, max=65_535)
+    ] = 8600,
     encoder: Annotated[
         str, typer.Option(help="Model of /v1/embeddings, as `models list` names it.", envvar="RETRIEVER_ENCODER")
     ] = "default",
@@ -50,9 +52,11 @@ def serve(  # noqa: PLR0913 - one parameter per option
     writer_token_file: Annotated[
         Path | None, typer.Option(help=_TOKEN.format(who="changes documents", variable="WRITER_TOKEN"))
     ] = None,
-    seconds: Annotated[float, typer.Option(help="Most seconds until an answer.")] = 60,
-    body_mb: Annotated[int, typer.Option("--body-mb", help="Most megabytes of a request.")] = 16,
-    waiting_texts: Annotated[int, typer.Option(help="Texts that may wait for the model; more are refused.")] = 4096,
+    seconds: Annotated[float, typer.Option(help="Most seconds until an answer.", min=0.1)] = 60,
+    body_mb: Annotated[int, typer.Option("--body-mb", help="Most megabytes of a request.", min=1)] = 16,
+    waiting_texts: Annotated[
+        int, typer.Option(help="Texts that may wait for the model; more are refused.", min=1)
+    ] = 4096,
 ) -> None:
     """Serve embeddings (as OpenAI's clients ask for them), search and clusters over HTTP, and tools over MCP at /mcp.
 

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retriever.cli import output
-from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption
-from retriever.core.errors import UsageError
-from retriever.core.results import SCHEMA_VERSION
+from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption, refuse
 from retriever.core.text import printable
 
 if TYPE_CHECKING:
@@ -42,13 +40,12 @@ def teach(
     from retriever.index.teaching.examples import read_examples
     from retriever.workspace import Index
 
-    if forget and tune:
-        raise UsageError("--forget fine-tunes nothing.", hint="Leave --tune away.")
-    if (examples is None) is not forget:
-        raise UsageError(
-            "--forget takes no examples." if forget else "There are no examples.",
-            hint="Name a JSONL file with rows of id or text, and answer; or --forget.",
-        )
+    refuse(forget and tune, "--forget fine-tunes nothing.", "Leave --tune away.")
+    refuse(
+        (examples is None) is not forget,
+        "--forget takes no examples." if forget else "There are no examples.",
+        "Name a JSONL file with rows of id or text, and answer; or --forget.",
+    )
     with Index(index, device=device) as opened, output.ProgressLine() as line:
         if examples is None:
             opened.teaching.forget(instruction)
@@ -57,7 +54,7 @@ def teach(
             lessons = opened.teaching.teach(instruction, read_examples(examples), tune=tune, progress=line.show)
     if json:
         taught = None if lessons is None else asdict(lessons)
-        output.document({"schema_version": SCHEMA_VERSION, "instruction": instruction.strip(), "taught": taught})
+        output.document({"instruction": instruction.strip(), "taught": taught})
     elif lessons is None:
         output.result(printable(f"{instruction.strip()}: forgotten; the untaught view serves again."))
     else:

@@ -7,21 +7,9 @@ from typing import Annotated, Literal
 import typer
 
 from retriever.cli import output
-from retriever.cli.options import (
-    DEFAULT_INDEX,
-    BackendOption,
-    DeviceOption,
-    FactoryOption,
-    IndexOption,
-    JsonOption,
-    RayOption,
-    RecallOption,
-    SpoolOption,
-    WorkersOption,
-    embedding,
-)
-from retriever.core.errors import UsageError
+from retriever.cli.options import DEFAULT_INDEX, Build, DeviceOption, Embedding, IndexOption, JsonOption, refuse
 from retriever.core.text import printable, shortened
+from retriever.forms import command_options, made
 
 DAMAGED = 4
 LOST = 3
@@ -53,13 +41,8 @@ def verify(
     return 0 if report.whole else DAMAGED
 
 
-def repair(
-    index: IndexOption = DEFAULT_INDEX,
-    backend: BackendOption = None,
-    factory: FactoryOption = None,
-    min_recall: RecallOption = None,
-    json: JsonOption = False,
-) -> int:
+@command_options(Build)
+def repair(index: IndexOption = DEFAULT_INDEX, *, json: JsonOption = False, **options: object) -> int:
     """Make an index whole: rebuild what follows from the rest of it, embed lost vectors, and name what is lost.
 
     It also compacts: every view's vector index is built anew, and the space of deleted documents is freed.
@@ -67,10 +50,9 @@ def repair(
 
     Example: retriever repair --index indexes/default
     """
-    from retriever.index.generations import IndexType
     from retriever.index.upkeep import repair
 
-    done = repair.repair(index, IndexType(factory, min_recall, backend))
+    done = repair.repair(index, made(Build, options).index_type)
     if json:
         output.document(done.to_json())
     else:
@@ -84,7 +66,8 @@ def repair(
 _LONGEST = 60  # characters of an instruction
 
 
-def reembed(  # noqa: PLR0913 - one parameter per option
+@command_options(Embedding)
+def reembed(
     index: IndexOption = DEFAULT_INDEX,
     encoder: Annotated[
         str | None, typer.Option(help="The new question reader: a name, METHOD:BACKBONE or a checkpoint folder.")
@@ -97,11 +80,10 @@ def reembed(  # noqa: PLR0913 - one parameter per option
     forget: Annotated[
         bool, typer.Option("--forget", help="Remove the vectors of the encoders before: no way back then.")
     ] = False,
-    workers: WorkersOption = None,
-    ray: RayOption = None,
-    spool: SpoolOption = None,
+    *,
     device: DeviceOption = "auto",
     json: JsonOption = False,
+    **options: object,
 ) -> None:
     """Embed an index with other encoders, beside the old vectors, and switch when all is there.
 
@@ -114,15 +96,16 @@ def reembed(  # noqa: PLR0913 - one parameter per option
     from retriever.index.sources.encoders import load_encoders
 
     named = encoder is not None or plain is not None
-    if named + rollback + forget != 1:
-        raise UsageError(
-            "There is nothing to do, or too much.", hint="Give --encoder or --plain, or --rollback, or --forget."
-        )
-    options = embedding(workers, ray, spool, device)
+    refuse(
+        named + rollback + forget != 1,
+        "There is nothing to do, or too much.",
+        "Give --encoder or --plain, or --rollback, or --forget.",
+    )
+    indexing = made(Embedding, options).options(device)
     if named:
         question, base = load_encoders(encoder, plain, new=False, device=device)
         with output.ProgressLine() as line:
-            done = reembedding.reembed(index, question, plain=base, options=options, progress=line.show)
+            done = reembedding.reembed(index, question, plain=base, options=indexing, progress=line.show)
     else:
         done = reembedding.roll_back(index) if rollback else reembedding.forget(index)
     if json:

@@ -1,24 +1,14 @@
 """`retriever status` and `retriever views`: what an index holds, and the questions it has answers to."""
 
-import re
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from retriever.cli import output
-from retriever.cli.options import (
-    DEFAULT_INDEX,
-    DeviceOption,
-    IndexOption,
-    JsonOption,
-    RayOption,
-    SpoolOption,
-    WorkersOption,
-    embedding,
-)
+from retriever.cli.options import DEFAULT_INDEX, DeviceOption, Embedding, IndexOption, JsonOption
 from retriever.core.errors import UsageError
-from retriever.core.results import SCHEMA_VERSION
 from retriever.core.text import printable, shortened
+from retriever.forms import command_options, made
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,8 +18,6 @@ if TYPE_CHECKING:
 
 _SKIPPED_ROWS = 20  # that status shows
 _LONGEST = 60  # characters of an instruction
-_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?b|)")
 
 
 def status(index: IndexOption = DEFAULT_INDEX, json: JsonOption = False) -> None:
@@ -90,7 +78,8 @@ def _built_with(chosen: "Mapping[str, JSON]") -> str:
     return printable(f"Vector indexes are built with {chosen['backend']}{where}.")
 
 
-def views(  # noqa: PLR0913 - one parameter per option
+@command_options(Embedding)
+def views(
     index: IndexOption = DEFAULT_INDEX,
     complete: Annotated[
         list[str] | None, typer.Option(help="Embed what the view of this instruction lacks; repeatable, one pass.")
@@ -101,11 +90,10 @@ def views(  # noqa: PLR0913 - one parameter per option
     limit: Annotated[
         str | None, typer.Option(help="Most that the vectors of views filled as needed may take: 500MB, 2GB, or none.")
     ] = None,
-    workers: WorkersOption = None,
-    ray: RayOption = None,
-    spool: SpoolOption = None,
+    *,
     device: DeviceOption = "auto",
     json: JsonOption = False,
+    **options: object,
 ) -> None:
     """List the views of an index; complete some, drop others, and limit those that are filled as needed.
 
@@ -116,18 +104,17 @@ def views(  # noqa: PLR0913 - one parameter per option
     """
     from retriever.workspace import Index
 
-    options = embedding(workers, ray, spool, device)
+    indexing = made(Embedding, options).options(device)
     most = None if limit is None else _bytes(limit)
     with Index(index, device=device) as opened, output.ProgressLine() as line:
         opened.upkeep.drop_views(drop or [])
         if complete:
-            opened.upkeep.complete(complete, options=options, progress=line.show)
+            opened.upkeep.complete(complete, options=indexing, progress=line.show)
         if limit is not None:
             opened.upkeep.lazy_limit = most
         statuses, most = opened.views(), opened.upkeep.lazy_limit
     if json:
-        views = [view.to_json() for view in statuses]
-        output.document({"schema_version": SCHEMA_VERSION, "lazy_limit": most, "views": views})
+        output.document({"lazy_limit": most, "views": [view.to_json() for view in statuses]})
         return
     _render(statuses)
     for view in statuses:
@@ -180,9 +167,11 @@ def _followed(view: "ViewStatus") -> str:
 
 def _bytes(size: str) -> int | None:
     """Return the bytes of a size such as 2GB; None for none."""
+    from pydantic import ByteSize, TypeAdapter
+
     if size.strip().lower() == "none":
         return None
-    match = _SIZE.fullmatch(size.strip().lower())
-    if match is None:
-        raise UsageError(f"--limit is {size!r}.", hint="Give a size such as 500MB or 2GB, or none.")
-    return round(float(match[1]) * _UNITS[match[2]])
+    try:
+        return TypeAdapter(ByteSize).validate_strings(size)
+    except ValueError as error:
+        raise UsageError(f"--limit is {size!r}.", hint="Give a size such as 500MB or 2GB, or none.") from error

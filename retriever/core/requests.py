@@ -9,6 +9,15 @@ from retriever.core.patterns import LONGEST, TextPattern
 from retriever.core.results import Mode
 from retriever.core.text import composed, is_blank, require_text
 
+WHERE = (
+    "Filter over metadata and known answers: \"stars <= 2 and category = 'toy'\", \"answer = 'refund'\"; "
+    "also !=, in, has, contains."
+)
+"""The help of a filter, wherever one is an option."""
+
+READER = "Reads texts under the instruction from now on: chat:MODEL, chat:URL#MODEL, given, or default."
+"""The help of a reader that is named by who keeps the index."""
+
 _NEEDS_QUERY = ("instruction", "mode", "steps", "reader")
 """Options of a search by vectors or words, which have no meaning where a regular expression stands alone."""
 
@@ -29,19 +38,13 @@ class SearchRequest:
     _: KW_ONLY
     instruction: str | None = option(None, "What to look at in every text, in plain words: 'What broke?'.")
     k: int = option(10, "Hits wanted.", least=1)
-    where: str | None = option(
-        None,
-        "Filter over metadata and known answers: \"stars <= 2 and category = 'toy'\", \"answer = 'refund'\"; "
-        "also !=, in, has, contains.",
-    )
+    where: str | None = option(None, WHERE)
     mode: Mode = option("auto", "By vectors (dense), by words (lexical), both (hybrid), or auto.")
     like: str | None = option(None, "Instead of a query, the id of a document that hits resemble.")
     regex: str | None = option(
         None, "A regular expression that texts hold: '(?i)charg(er|ing)'; with or without a query.", longest=LONGEST
     )
-    reader: str | None = option(
-        None, "Reads texts under the instruction from now on: chat:MODEL, chat:URL#MODEL, given, or default."
-    )
+    reader: str | None = option(None, READER)
     steps: int | None = option(None, "K soft tokens for the query (GIRCSE).", least=1, public=False)
 
     def __post_init__(self) -> None:

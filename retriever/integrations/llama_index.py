@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from retriever.core.errors import RetrieverError
 from retriever.core.requests import SearchRequest
-from retriever.forms import keywords, made
+from retriever.forms import keywords
 from retriever.integrations.opened import SUBJECT, as_index, metadata_of
 from retriever.workspace import Index
 
@@ -33,10 +34,10 @@ class IndexRetriever(BaseRetriever):
     """
 
     @keywords(SearchRequest, leave_out=SUBJECT)
-    def __init__(self, index: Index | str | Path, **options: object) -> None:
+    def __init__(self, index: Index | str | Path, **options: Any) -> None:  # noqa: ANN401 - as those of `SearchRequest`
         super().__init__()
         self._index = as_index(index)
-        self._request = made(SearchRequest, options, query=_ANY)
+        self._request = SearchRequest(_ANY, **options)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         request = replace(self._request, query=query_bundle.query_str)

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from queue import SimpleQueue
 
 import numpy as np
 
@@ -45,17 +44,17 @@ class _Request:
     """Texts that somebody waits for, and what of them has been read.
 
     Attributes:
+        on_tokens: told of tokens as they are read; such a request has its passes to itself.
         counts: whether the texts' tokens are counted too, on the thread that reads: tokenizers are not for several.
         done: how many texts have been read.
         parts: what was read, slice by slice: per slice one result an instruction.
-        tokens: told of tokens as they are read, and of the end by None; None where nobody wants to know.
     """
 
     encoder: Encoder
     texts: Sequence[str]
     instructions: tuple[str, ...]
     words: int
-    tokens: "SimpleQueue[int | None] | None" = None
+    on_tokens: Callable[[int], None] | None = None
     counts: bool = False
     answer: "Future[Reading]" = field(default_factory=Future)
     done: int = 0
@@ -73,7 +72,7 @@ class _Request:
             self.encoder is other.encoder
             and self.instructions == other.instructions
             and self.words == other.words
-            and self.tokens is other.tokens is None
+            and self.on_tokens is other.on_tokens is None
         )
 
 
@@ -119,7 +118,7 @@ class BatchQueue:
             BusyError: too much waits already.
             RetrieverError: the queue is closed.
         """
-        return self._enter(_Request(encoder, texts, (instruction,), 0, counts=True), bounded=True).answer
+        return self._enter(_Request(encoder, texts, (instruction,), 0, counts=True), bounded=True)
 
     def read(
         self,
@@ -130,7 +129,7 @@ class BatchQueue:
         words: int,
         on_tokens: Callable[[int], None] | None,
     ) -> list[Encoded]:
-        """Wait for what `Encoder.encode_views` gives; what ``on_tokens`` raises ends it.
+        """Wait for what `Encoder.encode_views` gives; ``on_tokens`` is called on the thread that reads.
 
         Documents (``words`` above 0) are read however much waits: whoever reads them was let in before.
 
@@ -138,15 +137,8 @@ class BatchQueue:
             BusyError: too much waits already.
             RetrieverError: the queue is closed.
         """
-        ticks: SimpleQueue[int | None] | None = None if on_tokens is None else SimpleQueue()
-        request = self._enter(_Request(encoder, texts, tuple(instructions), words, ticks), bounded=words == 0)
-        try:
-            while ticks is not None and on_tokens is not None and (count := ticks.get()) is not None:
-                on_tokens(count)
-            return request.answer.result().views
-        except BaseException:
-            request.answer.cancel()
-            raise
+        request = _Request(encoder, texts, tuple(instructions), words, on_tokens)
+        return self._enter(request, bounded=words == 0).result().views
 
     def close(self, seconds: float | None = None) -> None:
         """Refuse what waits and what comes, and wait for the pass under way, or no longer than so many seconds."""
@@ -167,7 +159,7 @@ class BatchQueue:
     def _waiting(self) -> int:
         return sum(request.left for request in self._requests if not request.answer.cancelled())
 
-    def _enter(self, request: _Request, *, bounded: bool) -> _Request:
+    def _enter(self, request: _Request, *, bounded: bool) -> "Future[Reading]":
         with self._changed:
             if self._closed:
                 raise _stopping()
@@ -182,27 +174,21 @@ class BatchQueue:
                 self._thread = threading.Thread(target=self._work, name="encoder", daemon=True)
                 self._thread.start()
             self._changed.notify_all()
-        return request
+        return request.answer
 
     def _work(self) -> None:
-        reading = True
-        while reading:
+        while together := self._next():
             try:
-                reading = self._pass()
+                self._pass(together)
             except BaseException as error:  # without this thread nobody would be answered any more
                 self._fail_waiting(error)
 
-    def _pass(self) -> bool:
-        """Read the next pass and answer its requests; return False once the queue is closed."""
-        slices = self._next()
-        if slices is None:
-            return False
-        started = time.monotonic()
+    def _pass(self, together: list[_Request]) -> None:
+        """Read a pass of requests and answer those that are read whole."""
+        started, slices = time.monotonic(), self._shares(together)
         _read(slices)
-        texts = sum(len(texts) for _, texts in slices)
         self._settle([request for request, _ in slices])
-        self._on_pass(Pass(texts, len(slices), time.monotonic() - started))
-        return True
+        self._on_pass(Pass(sum(len(texts) for _, texts in slices), len(slices), time.monotonic() - started))
 
     def _fail_waiting(self, error: BaseException) -> None:
         """Give an error to every request that waits."""
@@ -212,18 +198,18 @@ class BatchQueue:
         for request in failed:
             _fail(request, error)
 
-    def _next(self) -> "list[tuple[_Request, Sequence[str]]] | None":
-        """Return the requests of the next pass with their share of it; None once the queue is closed."""
+    def _next(self) -> list[_Request]:
+        """Wait for requests and return those of the next pass; none once the queue is closed."""
         with self._changed:
             while not self._closed:
                 self._requests = deque(request for request in self._requests if not request.answer.cancelled())
                 if self._requests:
                     first = self._requests[0]
-                    return self._shares([request for request in self._requests if request.goes_with(first)])
+                    return [request for request in self._requests if request.goes_with(first)]
                 self._changed.wait()
-            return None
+            return []
 
-    def _shares(self, together: list[_Request]) -> "list[tuple[_Request, Sequence[str]]]":
+    def _shares(self, together: list[_Request]) -> list[tuple[_Request, Sequence[str]]]:
         """Return slices of requests that fill a pass, each with as many texts as any other as far as it has them.
 
         Where texts are long there are fewer of each request, at least one.
@@ -264,13 +250,12 @@ def _fitting(texts: Sequence[str], characters: int) -> int:
     return len(texts)
 
 
-def _read(slices: "Sequence[tuple[_Request, Sequence[str]]]") -> None:
+def _read(slices: Sequence[tuple[_Request, Sequence[str]]]) -> None:
     """Read the texts of several requests in one pass; where that fails, those of each in a pass of its own."""
     first = slices[0][0]
     texts = [text for _, some in slices for text in some]
-    on_tokens = None if first.tokens is None else first.tokens.put
     try:
-        views = first.encoder.encode_views(texts, first.instructions, words=first.words, on_tokens=on_tokens)
+        views = first.encoder.encode_views(texts, first.instructions, words=first.words, on_tokens=first.on_tokens)
         wanted = any(request.counts for request, _ in slices)
         counted = first.encoder.count_tokens(texts) if wanted else [0] * len(texts)
     except BaseException as error:  # a library's panic is no Exception; the thread goes on
@@ -302,15 +287,11 @@ def _finish(request: _Request) -> None:
     ]
     if request.answer.set_running_or_notify_cancel():
         request.answer.set_result(Reading(views, request.counted))
-    if request.tokens is not None:
-        request.tokens.put(None)
 
 
 def _fail(request: _Request, error: BaseException) -> None:
     if not request.answer.done() and request.answer.set_running_or_notify_cancel():
         request.answer.set_exception(error)
-    if request.tokens is not None:
-        request.tokens.put(None)
 
 
 def _stopping() -> RetrieverError:

@@ -91,6 +91,11 @@ class Job:
             if self._state.status == "stopping":
                 raise Stopped
 
+    def follow(self, report: IndexingReport) -> None:
+        """Tell how far an indexing run is, and raise `Stopped` if the user asked for it."""
+        self.tell({"done": report.in_hand, "total": report.expected, "tokens": report.tokens})
+        self.check()
+
     def wait(self, seconds: float | None = None) -> Snapshot:
         """Wait until the job is over, or so long, and return how it stands."""
         self._over.wait(seconds)
@@ -188,13 +193,3 @@ def _begun(title: str, work: Work, about: object = None) -> Job:
     job = Job(title, about)
     threading.Thread(target=job.run, args=(work,), name=title, daemon=True).start()
     return job
-
-
-def indexing_progress(job: Job) -> Callable[[IndexingReport], None]:
-    """Return what tells a job how far a run is, and ends the run when the job is stopped."""
-
-    def told(report: IndexingReport) -> None:
-        job.tell({"done": report.in_hand, "total": report.expected, "tokens": report.tokens})
-        job.check()
-
-    return told

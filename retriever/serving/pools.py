@@ -215,15 +215,11 @@ class IndexPool:
             path = self.folder.find(name)
             identity = database_identity(path)
         except IndexNotFoundError:
-            self.forget(name)
+            with self._lock:
+                self._recent.pop(name, None)
             raise
         with self._lock:
             index = self._held.get((name, identity))
             if index is None:
                 index = self._held[name, identity] = Index(path, load=self._encoders.described)
             return self._recent.keep(name, index)
-
-    def forget(self, name: str) -> None:
-        """Keep an index open no longer than somebody holds it."""
-        with self._lock:
-            self._recent.pop(name, None)

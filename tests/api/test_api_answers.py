@@ -1,18 +1,14 @@
 """Answers to a question over HTTP and MCP: handed in by who may write, shown to who may read."""
 
-import os
 import re
-import sys
 
 import anyio
 import pytest
 from answer_fakes import NAME, FakeReader
 from api_fakes import READER, TOKENS, WRITER, refused
 from index_fakes import MOOD, PRODUCT, FakeEncoder
-from mcp import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
 from replay_server import Model, serving
-from test_api_mcp import ROOT, answer, asked, client_of, failed
+from test_api_mcp import answer, asked, client_of, failed
 
 from retriever.api.mcp.answers import MOST_TEXTS, TEXT_CHARACTERS
 from retriever.api.mcp.server import TOOLS, WRITING_TOOLS
@@ -275,24 +271,6 @@ def test_texts_stay_here_until_who_keeps_the_index_allows_the_host(server, reade
         index.teaching.allow("api.example.com")
     assert search(server, reader=NAME).status_code == 200
     assert reader.asked
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("write", [False, True])
-def test_the_command_takes_answers_only_where_it_is_told_to(make, indexes, tmp_path, write):
-    make()
-
-    async def listed():
-        command = StdioServerParameters(
-            command=sys.executable,
-            args=["-m", "retriever", "mcp", "--index", str(indexes), *(["--write"] if write else [])],
-            cwd=tmp_path,
-            env=dict(os.environ, PYTHONPATH=str(ROOT)),
-        )
-        async with Client(stdio_client(command)) as client:
-            return [tool.name for tool in (await client.list_tools()).tools]
-
-    assert [name for name in anyio.run(listed) if name in WRITING] == (WRITING if write else [])
 
 
 def test_a_writer_has_clusters_titled_by_a_reader_that_the_index_knows_and_by_no_other(server, indexes, monkeypatch):

@@ -81,11 +81,8 @@ def test_what_fails_before_the_first_event_is_an_error_and_later_an_event(server
 
 
 def test_what_resembles_a_document_is_found_without_it(server):
-    found = server.post("/indexes/reviews/search", {"like": "r1", "instruction": PRODUCT, "k": 2})
-    assert ids(found)[0] == "r3"
-    assert "r1" not in ids(found)
-    by_mood = ids(server.post("/indexes/reviews/search", {"like": "r1", "instruction": MOOD, "k": 4}))
-    assert by_mood[-1] == "r2"  # love is farthest from hate
+    found = server.post("/indexes/reviews/search", {"like": "r1", "instruction": PRODUCT, "k": 1})
+    assert ids(found) == ["r3"]
     assert refused(server.post("/indexes/reviews/search", {"like": "r9"}), 400, "invalid_request", "'r9'")
 
 

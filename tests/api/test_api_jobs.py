@@ -205,13 +205,6 @@ def test_categories_come_as_the_command_line_gives_them(saved, indexes, encoder)
     assert result["several"] is True
 
 
-def test_what_cannot_be_classified_is_told(saved):
-    body = {"instruction": PRODUCT, "into": ["toy", "Toy"]}
-    assert refused(saved.post(CLASSIFY, body, token=READER, **WAITED), 400, "invalid_request", "'Toy' is there twice")
-    body = {"instruction": " ", "into": ["toy", "lamp"]}
-    assert refused(saved.post(CLASSIFY, body, token=READER, **WAITED), 400, "invalid_request", "answers to a question")
-
-
 def test_saved_clusterings_are_named_and_shown(saved):
     assert saved.get("/indexes/reviews/clusterings", token=READER).json() == {"clusterings": ["products"]}
     assert done(saved.post(SAVED, token=READER, **WAITED))["saved"]["name"] == "products"
@@ -228,10 +221,3 @@ def test_only_who_may_write_changes_a_clustering(saved):
     assert [one["label"] for one in undone["clusters"]] == ["kettle", "toy"]
     nothing = saved.post(f"{SAVED}/edits", {}, token=WRITER, **WAITED)
     assert refused(nothing, 400, "invalid_request", "undo, or neither")
-
-
-def test_a_search_holds_an_expression(saved):
-    body = {"query": "kettle", "instruction": PRODUCT, "mode": "dense", "k": 12}
-    held = saved.post("/indexes/reviews/search", {**body, "regex": "lamp (2|5)"}, token=READER).json()["hits"]
-    assert {one["id"] for one in held} == {"r3", "r6"}
-    assert refused(saved.post("/indexes/reviews/search", {**body, "regex": "("}, token=READER), 400, "invalid_request")

@@ -14,7 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from retriever.api.mcp.context import ANSWER_CHARACTERS, Bounded
-from retriever.api.mcp.server import TOOLS
+from retriever.api.mcp.server import TOOLS, WRITING_TOOLS
 from retriever.core.types import Document
 from retriever.workspace import Index
 
@@ -226,22 +226,23 @@ def test_the_token_is_asked_for_here_too(make, serve):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_the_command_serves_the_same_tools_over_stdio(make, indexes, tmp_path):
+@pytest.mark.parametrize("writing", [(), WRITING_TOOLS], ids=["reading", "writing"])
+def test_the_command_serves_the_same_tools_over_stdio(make, indexes, tmp_path, writing):
     make()
 
     async def ask():
         command = StdioServerParameters(
             command=sys.executable,
-            args=["-m", "retriever", "mcp", "--index", str(indexes)],
+            args=["-m", "retriever", "mcp", "--index", str(indexes), *(["--write"] if writing else [])],
             cwd=tmp_path,
             env=dict(os.environ, PYTHONPATH=str(ROOT)),
         )
         async with Client(stdio_client(command)) as client:
             tools = (await client.list_tools()).tools
             words = await client.call_tool("search", {"query": "leaks", "mode": "lexical"})
-            return len(tools), [hit["id"] for hit in words.structured_content["hits"]]
+            return [tool.name for tool in tools], [hit["id"] for hit in words.structured_content["hits"]]
 
-    assert anyio.run(ask) == (8, ["r3"])
+    assert anyio.run(ask) == ([tool.__name__ for tool in (*TOOLS, *writing)], ["r3"])
 
 
 def test_an_answer_says_what_it_leaves_out():

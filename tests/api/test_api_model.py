@@ -1,7 +1,5 @@
 """A server with the real models, as its clients see it."""
 
-import json
-
 import numpy as np
 import pytest
 from api_fakes import running
@@ -58,19 +56,6 @@ def test_openais_client_gets_the_models_vectors_under_an_instruction(server, enc
     # By product the two kettles are alike, by mood the two who are unhappy.
     product, mood = (vectors @ vectors.T for vectors in (found[PRODUCT], found[MOOD]))
     assert product[0, 1] - product[0, 3] > mood[0, 1] - mood[0, 3]
-
-
-def test_a_search_gives_first_hits_and_then_settled_ones(server):
-    body = {"query": "kettle", "instruction": PRODUCT, "stream": True, "mode": "dense", "k": 4}
-    response = server.post("/indexes/reviews/search", body, timeout=300)
-    assert response.status_code == 200, response.text
-    blocks = [block.split("\n") for block in response.text.strip().split("\n\n")]
-    (first, early), (settled, final) = [(one[0], json.loads(one[1].removeprefix("data: "))) for one in blocks]
-    assert (first, settled) == ("event: first", "event: settled")
-    assert (early["path"], final["path"]) == ("base", "complete")
-    assert {one["id"] for one in final["hits"][:2]} == {"r1", "r2"}
-    again = server.post("/indexes/reviews/search", {**body, "stream": False}, timeout=300).json()
-    assert [hit["id"] for hit in again["hits"]] == [hit["id"] for hit in final["hits"]]
 
 
 def test_the_plain_reader_is_served_beside_it(server):

@@ -95,6 +95,10 @@ BAD_ARGUMENTS = {
     "empty query": (["search", "  "], ["A query is empty.", "Say what to look for."]),
     "no query": (["search"], ["There is nothing to look for."]),
     "query and document": (["search", "kettle", "--like", "r1"], ["Give either a query or like."]),
+    "filter of the wrong type": (
+        ["cluster", "-k", "1", "--where", "stars = '1'"],
+        ["the field stars holds numbers", "Write stars = 1"],
+    ),
     "unknown mode": (["search", "kettle", "--mode", "fast"], ["--mode", "'fast'", "'dense', 'lexical', 'hybrid'"]),
     "unknown command": (["searhc", "kettle"], ["No such command 'searhc'.", "Did you mean 'search'?"]),
     "unknown option": (["search", "kettle", "--instuction", "x"], ["--instuction", "--instruction"]),

@@ -160,12 +160,6 @@ def test_status_tells_the_sentences(divided):
     assert (document["units"], document["unit_count"], document["documents"]) == ("sentences", 6, 3)
 
 
-def test_what_an_index_is_made_of_stays(divided, write, run):
-    assert divided("index", write(SENTENCES)).code == 0
-    assert divided("index", write(SENTENCES), "--units", "documents").failed_with(2, "sentences", "--index")
-    assert divided("index", write(SENTENCES), "--units", "words").code == 2
-
-
 def test_reviews_with_this_topic_and_that_one(divided):
     ask = ["cluster", "--instruction", PRODUCT, "-k", "3", "--save", "products"]
     document = divided(*ask, "--json").document

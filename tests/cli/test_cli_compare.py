@@ -84,21 +84,11 @@ def counted(run, fake, write):
     return run
 
 
-def test_the_json_has_shares_impact_segments_and_trend_with_their_intervals_and_reviews(counted, tmp_path):
+def test_the_json_has_the_numbers_and_no_file_is_written(counted, tmp_path):
     report = counted("report", "mine", "--by", "shop", "--json").document
     found = report["numbers"]
-    assert (report["name"], found["documents"], found["stars"], found["correction"]) == ("mine", 60, 3, "Holm")
-    kettle = next(one for one in found["clusters"] if one["label"] == "kettle")
-    assert kettle["share"] == {"value": 0.5, "low": 0.37735, "high": 0.62265}
-    assert kettle["reviews"] == sorted(f"r{row}" for row in range(0, 60, 2))
-    assert (kettle["stars"], kettle["rated"], kettle["impact"]["value"]) == (1, 30, 2)
-    west = next(
-        one for one in found["segments"]["shop"] if (one["part"], one["cluster"]) == ("west", kettle["cluster"])
-    )
-    assert (west["size"], west["total"], west["certain"]) == (15, 15, True)
-    assert set(west["reviews"]) <= set(kettle["reviews"])
+    assert (report["name"], found["documents"], list(found["segments"])) == ("mine", 60, ["shop"])
     assert (found["trend"]["unit"], found["trend"]["periods"]) == ("month", ["2024-04", "2024-05"])
-    assert not any(one["certain"] for one in found["trend"]["latest"])
     assert not list(tmp_path.glob("report*"))
 
 
@@ -126,12 +116,6 @@ def test_a_filter_a_period_and_fields_by_name(counted):
 )
 def test_what_cannot_be_counted_says_why(counted, argv, code, says):
     assert counted("report", *argv).failed_with(code, says)
-
-
-def test_a_period_without_dates_is_refused(indexed):
-    indexed("cluster", "-k", "2", "--save", "mine")
-    assert indexed("report", "mine", "--period", "month").failed_with(2, "No field of these reviews holds dates")
-    assert indexed("report", "mine", "--json").document["numbers"]["trend"] is None
 
 
 def test_a_report_is_written_as_a_page_and_as_markdown(counted, tmp_path):

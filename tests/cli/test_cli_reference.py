@@ -1,5 +1,6 @@
-"""Help, and pages that are made from the code."""
+"""What every command keeps to, and pages that are made from the code."""
 
+import shlex
 from importlib.metadata import version
 from pathlib import Path
 
@@ -13,22 +14,35 @@ from retriever.cli.main import app
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def leaves(group=None, path=()):
-    for name, command in (group or typer.main.get_command(app)).commands.items():
-        if hasattr(command, "commands"):
-            yield from leaves(command, (*path, name))
-        else:
-            yield [*path, name]
+def leaves(group, path=()):
+    for name, command in group.commands.items():
+        inner = hasattr(command, "commands")
+        yield from leaves(command, (*path, name)) if inner else [((*path, name), command)]
 
 
-def test_help_says_what_a_command_does_with_an_example_and_takes_json(run):
-    for command in leaves():
-        ran = run(*command, "--help")
+COMMANDS = dict(leaves(typer.main.get_command(app)))
+
+
+def test_help_says_what_a_command_does_with_an_example_that_it_takes_and_takes_json(run):
+    for path, command in COMMANDS.items():
+        ran = run(*path, "--help")
         assert (ran.code, ran.err) == (0, "")
-        assert run(*command, "-h") == ran
-        example = " ".join(ran.out.split("Example: ")[1].split("\n\n")[0].split())
-        assert example.startswith(f"retriever {' '.join(command)}")
-        assert ("--json" in ran.out) == (command not in (["app"], ["serve"], ["mcp"]))  # these serve: no result
+        assert run(*path, "-h") == ran
+        name, *argv = shlex.split(" ".join(ran.out.split("Example: ")[1].split("\n\n")[0].split()))
+        assert (name, tuple(argv[: len(path)])) == ("retriever", path)
+        command.make_context(path[-1], argv[len(path) :])
+        assert ("--json" in ran.out) == (path not in (("app",), ("serve",), ("mcp",)))  # these serve: no result
+
+
+def test_what_a_command_does_not_know_is_wrong_usage_and_no_result(run, tmp_path):
+    for path, command in COMMANDS.items():
+        json = ["--json"] if any(one.name == "json" for one in command.params) else []
+        for more in ([], json):
+            assert run(*path, "--no-such-option", *more).failed_with(2, "--no-such-option")
+        arguments = [one for one in command.params if one.param_type_name == "argument"]
+        if all(one.nargs != -1 for one in arguments):
+            assert run(*path, *["x"] * (len(arguments) + 1)).failed_with(2)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_version_is_told(run):
@@ -37,10 +51,7 @@ def test_the_version_is_told(run):
 
 
 def test_every_option_has_its_help():
-    for path in leaves():
-        command = typer.main.get_command(app)
-        for name in path:
-            command = command.commands[name]
+    for command in COMMANDS.values():
         assert [one.name for one in command.params if not one.help] == []
 
 

@@ -2,14 +2,11 @@
 
 import os
 import resource
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import pytest
-from cli_fakes import KeywordEncoder
 
 from retriever.store import connection
 
@@ -63,19 +60,6 @@ def test_a_database_that_is_none_is_exit_4(indexed, database):
         assert (ran.code, "is damaged or no SQLite database" in ran.out + ran.err) == (4, True)
 
 
-def test_the_index_of_a_newer_version_is_refused(indexed, database):
-    with closing(sqlite3.connect(database)) as other:
-        other.execute("PRAGMA user_version = 999")
-    ran = indexed(*WRITERS[0], "--json")
-    assert ran.failed_with(1, "was written by a newer version of retriever", "retriever index FILES --index DIR")
-
-
-def test_a_foreign_database_is_no_index(indexed, database):
-    with closing(sqlite3.connect(replaced(database))) as other, other:
-        other.execute("CREATE TABLE notes (x)")
-    assert indexed(*READERS[0], "--json").failed_with(1, "corpus.sqlite3 is not a retriever index.")
-
-
 def test_another_encoder_is_refused_by_name_and_fingerprint(indexed):
     before = indexed("status", "--json").document
     ran = indexed("index", "corpus.jsonl", "--encoder", "other")
@@ -84,19 +68,6 @@ def test_another_encoder_is_refused_by_name_and_fingerprint(indexed):
     )
     after = indexed("status", "--json").document
     assert [after[key] for key in ("encoder", "documents")] == [before[key] for key in ("encoder", "documents")]
-
-
-def test_an_encoder_that_changed_under_its_name_is_refused(indexed, monkeypatch):
-    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *name, **options: KeywordEncoder("changed"))
-    asked = ["--instruction", "Which product?"]
-    for argv, name in (
-        (["search", "kettle"], "st:all-minilm-l6-v2"),
-        (["search", "kettle", *asked], "keywords (fingerprint 67de0d1080d6)"),
-        (["index", "corpus.jsonl"], "st:all-minilm-l6-v2"),
-        (["views", "--complete", "Which product?"], "keywords (fingerprint 67de0d1080d6)"),
-    ):
-        assert indexed(*argv, "--json").failed_with(1, f"The index was made by {name}", ", not by changed")
-    assert indexed("search", "kettle", "--mode", "lexical").code == 0
 
 
 def test_a_second_writer_is_told_who_the_first_one_is(indexed, tmp_path):
@@ -225,15 +196,6 @@ def test_an_index_gives_its_plain_reader_away_and_takes_it_back(indexed):
 def test_no_workers_are_wrong_usage(indexed):
     for argv in (["index", "corpus.jsonl"], ["views", "--complete", "x"], ["reembed", "--encoder", "other"]):
         assert indexed(*argv, "--workers", "0").failed_with(2, "0 workers embed nothing.", "--workers 1 or more")
-
-
-def test_workers_meet_the_errors_of_a_model_that_cannot_be_loaded(run, fake, write):
-    # The fake encoder is known to this process alone: what a worker says of its name is what `index` would.
-    write([{"id": "a", "text": "a kettle"}])
-    argv = ["index", "corpus.jsonl", "--encoder", "letters", "--plain", "none"]
-    ran = run(*argv, "--workers", "1")
-    assert ran.failed_with(1, "The index was made by letters, which cannot be loaded: Unknown encoder 'letters'.")
-    assert run(*argv).code == 0
 
 
 def test_parquet_goes_out_and_comes_back(indexed):

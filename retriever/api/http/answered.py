@@ -3,18 +3,17 @@
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Depends, Query
+from fastapi import APIRouter, Body, Query
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from retriever.api.http.answers import Body as RequestBody
 from retriever.api.http.answers import answer
-from retriever.api.http.gate import Served, require_writer
-from retriever.api.http.indexes import IndexName, opened
+from retriever.api.http.gate import WRITERS, Served
+from retriever.api.http.indexes import IndexName
 from retriever.core.text import require_text
 
 router = APIRouter(prefix="/indexes", tags=["Indexes"])
-writing = APIRouter(prefix="/indexes", tags=["Indexes"], dependencies=[Depends(require_writer)])
 _QUESTION = "What broke?"
 
 
@@ -54,17 +53,18 @@ async def answers(
 ) -> Response:
     """Return the answers in words that serve a question, of a language model or handed in."""
     service.limits.check_instruction(instruction)
-    require_text(instruction)
 
     def work() -> dict[str, Any]:
-        teaching = opened(service, name).teaching
+        teaching = service.index(name).teaching
         reader = teaching.answers_status(instruction).reader
         return {"instruction": instruction, "reader": reader, "answers": teaching.answers(instruction)}
 
     return answer(await service.workers.run(work))
 
 
-@writing.put("/{name}/answers", response_model=AnswersState, summary="Hand in answers to a question")
+@router.put(
+    "/{name}/answers", dependencies=WRITERS, response_model=AnswersState, summary="Hand in answers to a question"
+)
 async def give(
     service: Served,
     name: IndexName,
@@ -75,10 +75,10 @@ async def give(
     """Take answers, which searches and clusters under the question go by; they go before those of a language model."""
     service.limits.check_instruction(body.instruction)
     service.limits.check_documents(len(body.answers))
-    require_text(body.instruction, *body.answers, *filter(None, body.answers.values()))
+    require_text(*body.answers, *filter(None, body.answers.values()))
 
     def work() -> dict[str, Any]:
-        teaching = opened(service, name).teaching
+        teaching = service.index(name).teaching
         teaching.give_answers(body.instruction, body.answers)
         return {"instruction": body.instruction, **asdict(teaching.answers_status(body.instruction))}
 

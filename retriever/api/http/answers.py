@@ -11,12 +11,11 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from starlette.exceptions import HTTPException
 
-from retriever.api.problems import BodyError, ForbiddenError, Problem, UnauthorizedError, problem_of
+from retriever.api.problems import Problem, UnauthorizedError, problem_of
 from retriever.core.errors import BusyError, RetrieverError, UsageError
 
 _LOG = logging.getLogger(__name__)
 _JSON: TypeAdapter[Any] = TypeAdapter(Any)
-_UNREADABLE = "json_invalid"
 RETRY_SECONDS = 1
 
 
@@ -109,38 +108,31 @@ def refusal(error: BaseException, folder: Path | None = None) -> Response:
     return response
 
 
-def handle_errors(app: FastAPI, body_bytes: int, folder: Path) -> None:
+def handle_errors(app: FastAPI, folder: Path) -> None:
     """Have an app answer every error in our words, without the places of files in the folder of indexes."""
 
-    async def ours(_: Request, error: Exception) -> Response:
+    @app.exception_handler(RetrieverError)
+    async def ours(_: Request, error: RetrieverError) -> Response:
         return refusal(error, folder)
 
-    async def invalid(_: Request, error: Exception) -> Response:
-        return refusal(_explained(error.errors()) if isinstance(error, RequestValidationError) else error)
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> Response:
+        return refusal(_explained(error.errors()))
 
-    async def of_http(_: Request, error: Exception) -> Response:
-        status = error.status_code if isinstance(error, HTTPException) else 500
-        if status == 413:
-            return refusal(too_large(body_bytes))
-        if status == 403:
-            return refusal(ForbiddenError(str(getattr(error, "detail", ""))))
-        if status == 400:  # a body that is no UTF-8, or no JSON
-            return refusal(UsageError("The body is no JSON in UTF-8.", hint="Send one JSON object in UTF-8."))
+    @app.exception_handler(HTTPException)
+    async def of_http(_: Request, error: HTTPException) -> Response:
+        status = error.status_code
+        if status == 400:
+            return refusal(_no_json())
         said = {404: "There is no such address.", 405: "This address takes another method."}
         problem = Problem(status, "not_found" if status == 404 else "http", said.get(status, "The request failed."))
-        headers = getattr(error, "headers", None)
         response = answer(problem.to_json(), status)
-        response.headers.update(headers or {})
+        response.headers.update(error.headers or {})
         return response
 
-    app.add_exception_handler(RetrieverError, ours)
-    app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(HTTPException, of_http)
 
-
-def too_large(body_bytes: int) -> BodyError:
-    """Return the error of a body beyond the limit."""
-    return BodyError(f"The body is larger than {body_bytes} bytes.", hint="Send less at a time.")
+def _no_json() -> UsageError:
+    return UsageError("The body is no JSON in UTF-8.", hint="Send one JSON object in UTF-8.")
 
 
 def _explained(errors: Sequence[Any]) -> UsageError:
@@ -153,12 +145,8 @@ def _explained(errors: Sequence[Any]) -> UsageError:
             hint="Leave it out, or look at /docs for the fields there are: none is dropped in silence.",
         )
     first = errors[0]
-    if first["type"] == _UNREADABLE:
-        return UsageError("The body is no JSON in UTF-8.", hint="Send one JSON object in UTF-8.")
-    if first["type"] == "value_error" and isinstance(cause := first.get("ctx", {}).get("error"), Exception):
-        if isinstance(cause, RetrieverError):
-            return UsageError(cause.message, hint=cause.hint)
-        return UsageError(str(cause))
+    if first["type"] == "json_invalid":
+        return _no_json()
     place = ".".join(str(part) for part in first["loc"][1:])  # the first says where: body, query, path
     if first["type"] == "missing":
         what = f"The field {place!r} is missing." if place else "The body is missing."

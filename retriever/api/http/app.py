@@ -5,12 +5,14 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 
 import anyio
-from fastapi import Depends, FastAPI
+from fastapi import FastAPI, Security
+from fastapi.security import HTTPBearer
+from starlette.staticfiles import StaticFiles
 
 from retriever.api.http import answered, clusterings, embeddings, indexes, jobs, server
 from retriever.api.http.agents import Agents
 from retriever.api.http.answers import ERRORS, handle_errors
-from retriever.api.http.gate import Gate, require_reader
+from retriever.api.http.gate import Gate
 from retriever.api.http.server import Metrics
 from retriever.api.service import Service
 from retriever.api.settings import ServerSettings
@@ -62,15 +64,15 @@ def make_app(settings: ServerSettings, *, load: encoding.Loader = encoding.load_
         redirect_slashes=False,
     )
     app.state.service, app.state.metrics = service, metrics
-    reading = [Depends(require_reader)]
-    for router in (embeddings.router, indexes.router, answered.router, clusterings.router, jobs.router):
-        app.include_router(router, dependencies=reading)
-    app.include_router(jobs.writing)
-    app.include_router(clusterings.writing)
-    app.include_router(answered.writing)
+    bearer = HTTPBearer(auto_error=False, description="The reader's or the writer's token, where the server has one.")
+    for module in (embeddings, indexes, answered, clusterings, jobs):
+        app.include_router(
+            module.router, dependencies=[Security(bearer)]
+        )  # for the page alone: the gate has checked it
     app.include_router(server.router)
+    app.mount("/docs", StaticFiles(packages=[("fastapi_swagger", "resources")]))
     app.router.routes.append(agents.route)
-    handle_errors(app, settings.limits.body_bytes, service.folder)
+    handle_errors(app, service.folder)
     app.add_middleware(
         Gate, limits=settings.limits, tokens=settings.tokens, local=settings.local, count=metrics.count_answer
     )

@@ -2,23 +2,21 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Depends
+from fastapi import APIRouter, Body
 from fastapi import Path as InPath
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from retriever.api.http.answers import Body as RequestBody
 from retriever.api.http.answers import answer
-from retriever.api.http.gate import Served, require_writer
-from retriever.api.http.indexes import IndexName, Where, opened
-from retriever.api.http.jobs import BEGUN, JobAnswer, ReadingBody, Wait, begun
-from retriever.api.service import require_known_reader
+from retriever.api.http.gate import WRITERS, Served
+from retriever.api.http.indexes import IndexName, Where
+from retriever.api.http.jobs import BEGINS, ReadingBody, Wait, begun
 from retriever.core.errors import UsageError
 from retriever.core.text import require_text
-from retriever.serving.jobs import Job, indexing_progress
+from retriever.serving.jobs import Job
 
 router = APIRouter(prefix="/indexes", tags=["Jobs"])
-writing = APIRouter(prefix="/indexes", tags=["Jobs"], dependencies=[Depends(require_writer)])
 
 ClusteringName = Annotated[str, InPath(description="What a clustering was saved under.", examples=["wishes"])]
 _QUESTION = "What does the customer want?"
@@ -68,7 +66,7 @@ class ClusteringNames(BaseModel):
     clusterings: list[str]
 
 
-@router.post("/{name}/classify", response_model=JobAnswer, responses=BEGUN, summary="Put documents to categories")
+@router.post("/{name}/classify", **BEGINS, summary="Put documents to categories")
 async def classify(
     service: Served,
     name: IndexName,
@@ -95,11 +93,10 @@ async def classify(
 
     def work(job: Job) -> dict[str, Any]:
         clusterings = service.read_by(name, body.reader, body.instruction).clusterings
-        progress = indexing_progress(job)
         if body.propose:
-            return clusterings.propose(body.instruction, where=body.where, progress=progress).to_json()
+            return clusterings.propose(body.instruction, where=body.where, progress=job.follow).to_json()
         clustering = clusterings.classify(
-            body.instruction, into, several=body.several, where=body.where, read=body.read, progress=progress
+            body.instruction, into, several=body.several, where=body.where, read=body.read, progress=job.follow
         )
         return clustering.to_json()
 
@@ -109,28 +106,23 @@ async def classify(
 @router.get("/{name}/clusterings", response_model=ClusteringNames, summary="Name the saved clusterings")
 async def clusterings(service: Served, name: IndexName) -> Response:
     """Name the clusterings and categories that were saved."""
-    names = await service.workers.run(lambda: opened(service, name).clusterings.names())
+    names = await service.workers.run(lambda: service.index(name).clusterings.names())
     return answer({"clusterings": names})
 
 
-@router.post(
-    "/{name}/clusterings/{clustering}", response_model=JobAnswer, responses=BEGUN, summary="Show a saved clustering"
-)
+@router.post("/{name}/clusterings/{clustering}", **BEGINS, summary="Show a saved clustering")
 async def shown(service: Served, name: IndexName, clustering: ClusteringName, wait: Wait = 0) -> Response:
     """Begin to put what is new to its clusters; the result is what `retriever cluster --saved --json` prints."""
     require_text(clustering)
 
     def work(job: Job) -> dict[str, Any]:
-        return opened(service, name).clusterings.get(clustering, progress=indexing_progress(job)).to_json()
+        return service.index(name).clusterings.get(clustering, progress=job.follow).to_json()
 
     return await begun(service, name, "Saved clustering", work, wait)
 
 
-@writing.post(
-    "/{name}/clusterings/{clustering}/edits",
-    response_model=JobAnswer,
-    responses=BEGUN,
-    summary="Change a saved clustering",
+@router.post(
+    "/{name}/clusterings/{clustering}/edits", **BEGINS, dependencies=WRITERS, summary="Change a saved clustering"
 )
 async def edit(
     service: Served,
@@ -151,12 +143,10 @@ async def edit(
         raise UsageError("Changes are asked for and undo, or neither.", hint="Send one of them.")
 
     def work(job: Job) -> dict[str, Any]:
-        index = opened(service, name)
-        if body.name_by:
-            require_known_reader(index, name, body.name_by)
+        index = service.index(name, reader=body.name_by)
         if body.undo:
             index.clusterings.undo(clustering)
-            return index.clusterings.get(clustering, progress=indexing_progress(job)).to_json()
-        return index.clusterings.edit(clustering, edits, author=body.author, progress=indexing_progress(job)).to_json()
+            return index.clusterings.get(clustering, progress=job.follow).to_json()
+        return index.clusterings.edit(clustering, edits, author=body.author, progress=job.follow).to_json()
 
     return await begun(service, name, "Changes of a clustering", work, wait)

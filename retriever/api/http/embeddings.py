@@ -15,7 +15,6 @@ from retriever.api.http.answers import answer
 from retriever.api.http.gate import Served
 from retriever.api.problems import NotFoundError
 from retriever.core.errors import UsageError
-from retriever.core.text import require_text
 from retriever.core.types import Embeddings
 
 router = APIRouter(prefix="/v1", tags=["OpenAI"])
@@ -120,7 +119,6 @@ async def embeddings(service: Served, body: Annotated[EmbeddingsRequest, Body(op
     texts = [body.input] if isinstance(body.input, str) else body.input
     prompt = (body.instruction or body.prompt or "").strip()
     service.limits.check_texts(texts, "input")
-    require_text(*texts)
     service.limits.check_instruction(prompt)
     model = service.settings.encoder if body.model is None else body.model
     instruction = service.instruction_of(model, prompt)
@@ -137,7 +135,7 @@ async def embeddings(service: Served, body: Annotated[EmbeddingsRequest, Body(op
             "object": "list",
             "data": [
                 {"object": "embedding", "index": place, "embedding": vector}
-                for place, vector in enumerate(_written(embedded.vectors, body.encoding_format))
+                for place, vector in enumerate(_written(embedded.views[0].embeddings, body.encoding_format))
             ],
             "model": model,
             "usage": {"prompt_tokens": embedded.tokens, "total_tokens": embedded.tokens},

@@ -3,17 +3,14 @@
 import asyncio
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from ipaddress import ip_address
 from typing import Annotated
 
-from fastapi import Depends, Request, Security
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi import Depends, Request
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from retriever.api.http.answers import refusal, too_large
-from retriever.api.problems import ForbiddenError, SlowBodyError, UnauthorizedError
+from retriever.api.http.answers import refusal
+from retriever.api.problems import BodyError, ForbiddenError, SlowBodyError, UnauthorizedError
 from retriever.api.service import Service
 from retriever.api.settings import WRITER_VARIABLE, ServerLimits, Tokens, is_loopback
 from retriever.core.errors import BusyError, RetrieverError
@@ -25,9 +22,6 @@ OPEN = frozenset({"/health", "/openapi.json", "/docs", *(f"/docs/{part}" for par
 """Paths that take no token: they tell nothing of what is served."""
 
 _NO_GUESSING = (b"x-content-type-options", b"nosniff")  # what documents say is never taken for a page
-_bearer = HTTPBearer(auto_error=False, description="The reader's or the writer's token, where the server has one.")
-
-Credentials = Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
 
 
 def service_of(request: Request) -> Service:
@@ -39,36 +33,14 @@ def service_of(request: Request) -> Service:
 Served = Annotated[Service, Depends(service_of)]
 
 
-def require_reader(service: Served, credentials: Credentials) -> None:
-    """Let those pass who may read.
-
-    Raises:
-        UnauthorizedError: the token is missing or wrong.
-    """
-    check_reader(service.settings.tokens, None if credentials is None else credentials.credentials)
-
-
-def check_reader(tokens: Tokens, given: str | None) -> None:
-    """Let those pass who may read.
-
-    Raises:
-        UnauthorizedError: the token is missing or wrong.
-    """
-    if not tokens.may_read(given):
-        raise UnauthorizedError(
-            "The token is missing." if given is None else "The token is wrong.",
-            hint="Send the header `Authorization: Bearer TOKEN`; OpenAI's clients do so with their api_key.",
-        )
-
-
-def require_writer(service: Served, credentials: Credentials) -> None:
-    """Let those pass who may change documents, clusterings and answers.
+def require_writer(service: Served, request: Request) -> None:
+    """Let those pass who may change documents, clusterings and answers; the gate has let pass who may read.
 
     Raises:
         UnauthorizedError: the token is missing or wrong.
         ForbiddenError: it is a reader's, or the server has no writer's token.
     """
-    tokens, given = service.settings.tokens, None if credentials is None else credentials.credentials
+    tokens, given = service.settings.tokens, bearer_token(request.headers)
     if tokens.may_write(given):
         return
     if tokens.writer is None:
@@ -76,9 +48,20 @@ def require_writer(service: Served, credentials: Credentials) -> None:
             "Nothing can be changed here: the server has no writer's token.",
             hint=f"Start it with --writer-token-file, or {WRITER_VARIABLE}.",
         )
-    if given is not None and tokens.reader is not None and tokens.may_read(given):
+    if tokens.reader is not None:
         raise ForbiddenError("This token may read and not write.", hint="Send the writer's token.")
-    check_reader(Tokens(tokens.writer), given)
+    raise _unauthorized(given)
+
+
+WRITERS = [Depends(require_writer)]
+"""What a route depends on that changes something."""
+
+
+def _unauthorized(given: str | None) -> UnauthorizedError:
+    return UnauthorizedError(
+        "The token is missing." if given is None else "The token is wrong.",
+        hint="Send the header `Authorization: Bearer TOKEN`; OpenAI's clients do so with their api_key.",
+    )
 
 
 class Gate:
@@ -142,8 +125,8 @@ class Gate:
             raise ForbiddenError(
                 "The host in the request is not this machine.", hint="Ask for http://127.0.0.1:PORT or localhost."
             )
-        if scope["path"] not in OPEN:
-            check_reader(self._tokens, bearer_token(headers))
+        if scope["path"] not in OPEN and not self._tokens.may_read(given := bearer_token(headers)):
+            raise _unauthorized(given)
         body = await self._body(receive)
         if body is None:
             return
@@ -157,44 +140,39 @@ class Gate:
 
         One beyond the limit is read to its end and thrown away, so that its sender comes to listen to the answer.
         """
-        parts: list[bytes] = []
-        size = 0
+        body, more = bytearray(), True
         refused: RetrieverError | None = None
         try:
             async with asyncio.timeout(self._limits.body_seconds):
-                more = True
                 while more:
                     message = await receive()
                     if message["type"] != "http.request":
                         return None
                     part = message.get("body", b"")
-                    refused = refused or self._no_room(size + len(part), len(part))
+                    refused = refused or self._no_room(len(body) + len(part), len(part))
                     if refused is None:
-                        parts.append(part)
-                        size += len(part)
+                        body += part
                         self._held += len(part)
-                    elif parts:
-                        self._held -= size
-                        parts.clear()
-                        size = 0
+                    else:
+                        self._held -= len(body)
+                        body.clear()
                     more = message.get("more_body", False)
-            if refused is None:
-                body = b"".join(parts)
-                size = 0  # it is the caller's now
-                return body
         except TimeoutError:
             refused = refused or SlowBodyError(
                 f"The body was not there within {self._limits.body_seconds:g} seconds.",
                 hint="Send it faster, or less of it.",
             )
         finally:
-            self._held -= size
-        raise refused
+            self._held -= len(body)
+        if refused is not None:
+            raise refused
+        self._held += len(body)  # until it is answered
+        return bytes(body)
 
     def _no_room(self, size: int, more: int) -> RetrieverError | None:
         """Return why a body of so many bytes cannot be taken, where all bodies grow by so many; None where it can."""
         if size > self._limits.body_bytes:
-            return too_large(self._limits.body_bytes)
+            return BodyError(f"The body is larger than {self._limits.body_bytes} bytes.", hint="Send less at a time.")
         if self._held + more > self._limits.bodies_bytes:
             return BusyError("The server holds too many large requests.", hint="Ask again in a moment.")
         return None
@@ -245,9 +223,7 @@ def bearer_token(headers: Headers) -> str | None:
 
 def _is_this_machine(host: str) -> bool:
     name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
-    with suppress(ValueError):
-        return ip_address(name.strip("[]")).is_loopback
-    return is_loopback(name.lower())
+    return is_loopback(name.strip("[]").lower())
 
 
 def _route(scope: Scope) -> str:

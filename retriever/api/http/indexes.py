@@ -1,7 +1,6 @@
 """`/indexes`: which there are, what one holds, its documents, and search in it."""
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -15,20 +14,16 @@ from retriever.api.http.answers import Body as RequestBody
 from retriever.api.http.answers import answer, as_json, problem_told
 from retriever.api.http.gate import Served
 from retriever.api.service import Service
-from retriever.core.errors import IndexNotFoundError
-from retriever.core.requests import SearchRequest
-from retriever.core.results import SearchResult
+from retriever.core.requests import WHERE, SearchRequest
+from retriever.core.results import KnownAnswers, SearchResult, Settling
 from retriever.core.text import require_text
 from retriever.core.types import Document
 from retriever.forms import made, model_fields
-from retriever.workspace import Index
 
 router = APIRouter(prefix="/indexes", tags=["Indexes"])
 
 IndexName = Annotated[str, InPath(description="The name of an index.", examples=["reviews"])]
-Where = Annotated[
-    str | None, Field(description="A filter over metadata and known answers, as the command line's --where.")
-]
+Where = Annotated[str | None, Field(description=WHERE)]
 _QUESTION = "What kind of product is this review about?"
 
 _SEARCHES: dict[str, Any] = {
@@ -135,22 +130,6 @@ class FoundVerdict(BaseModel):
     sentence: str
 
 
-class FoundSettling(BaseModel):
-    """How far a search under an instruction has settled: rounds, texts read, hits that the last round changed."""
-
-    round: int
-    read: int
-    changed: int | None
-    settled: bool
-
-
-class FoundAnswers(BaseModel):
-    """The answers that a filter over answers looks at: how many texts have one, of how many."""
-
-    answers: int
-    texts: int
-
-
 class SearchAnswer(BaseModel):
     """The answer to a search, as `retriever search --json` prints it."""
 
@@ -163,11 +142,11 @@ class SearchAnswer(BaseModel):
     steps: int | None
     hits: list[FoundHit]
     took_ms: float
-    settling: FoundSettling | None = Field(description="Null where nothing was read for it.")
+    settling: Settling | None = Field(description="Null where nothing was read for it.")
     verdict: FoundVerdict | None = Field(
         description="Whether the model follows the instruction; null without one, and as long as nobody has looked."
     )
-    known_answers: FoundAnswers | None = Field(description="Null where the filter asks for no answers.")
+    known_answers: KnownAnswers | None = Field(description="Null where the filter asks for no answers.")
 
 
 @model_fields(SearchRequest)
@@ -186,18 +165,6 @@ class CompareBody(RequestBody):
     instructions: list[str] = Field(min_length=2, max_length=2, description="The two instructions.")
 
 
-def opened(service: Service, name: str, *requests: SearchRequest) -> Index:
-    """Return an index by its name, for some searches.
-
-    Raises:
-        IndexNotFoundError: there is none.
-        UsageError: a search names a reader that the index does not know.
-    """
-    with suppress(IndexNotFoundError):
-        return service.searched(name, *requests)
-    raise IndexNotFoundError(f"There is no index {name!r} here.", hint="GET /indexes names those there are.")
-
-
 @router.get("", response_model=Names, summary="Name the indexes")
 async def indexes(service: Served) -> Response:
     """Name the indexes that are there now."""
@@ -207,7 +174,7 @@ async def indexes(service: Served) -> Response:
 @router.get("/{name}", summary="Describe an index", response_model=dict[str, Any])
 async def status(service: Served, name: IndexName) -> Response:
     """Tell what an index holds and how its last runs went, as `retriever status --json` does."""
-    state = await service.workers.run(lambda: opened(service, name).status())
+    state = await service.workers.run(lambda: service.index(name).status())
     return answer({**state.to_json(), "path": name})
 
 
@@ -221,7 +188,7 @@ async def documents(
     service.limits.check_documents(len(id))
     require_text(*id)
 
-    by_id = await service.workers.run(lambda: opened(service, name).documents(id))
+    by_id = await service.workers.run(lambda: service.index(name).documents(id))
     return answer(
         {
             "documents": [written(by_id[key]) for key in dict.fromkeys(id) if key in by_id],
@@ -249,7 +216,7 @@ async def search(
         return await _streamed(service, name, request)
 
     def work() -> SearchResult:
-        result = opened(service, name, request).search_many([request])[0]
+        result = service.index(name, reader=request.reader).search_many([request])[0]
         service.look_into(name, result)
         return result
 
@@ -271,7 +238,7 @@ async def compare(
     def work() -> dict[str, Any]:
         from retriever.clusters.comparing import compare_ranks
 
-        first, second = opened(service, name, *requests).search_many(requests)
+        first, second = service.index(name, reader=requests[0].reader).search_many(requests)
         return compare_ranks(first, second).to_json()
 
     return answer(await service.workers.run(work))
@@ -284,7 +251,8 @@ def written(document: Document) -> dict[str, Any]:
 
 async def _streamed(service: Service, name: str, request: SearchRequest) -> Response:
     """Answer with events; what fails before the first is an error like any other."""
-    answers = await service.workers.run(lambda: opened(service, name, request).search_progressively(request))
+    index = await service.workers.run(lambda: service.index(name, reader=request.reader))
+    answers = index.search_progressively(request)
     first = await service.workers.run(lambda: next(answers, None))
     unkept = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # nor held back by a proxy until it is whole
     return EventSourceResponse(_events(service, name, request, answers, first), headers=unkept)

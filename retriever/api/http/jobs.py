@@ -4,15 +4,15 @@ import secrets
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Body, Depends, Query
+from fastapi import APIRouter, Body, Query
 from fastapi import Path as InPath
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from retriever.api.http.answers import Body as RequestBody
 from retriever.api.http.answers import answer
-from retriever.api.http.gate import Served, require_writer
-from retriever.api.http.indexes import IndexName, Where, opened
+from retriever.api.http.gate import WRITERS, Served
+from retriever.api.http.indexes import IndexName, Where
 from retriever.api.problems import NotFoundError, problem_of
 from retriever.api.service import Service
 from retriever.clusters.budget import BUDGET
@@ -20,10 +20,9 @@ from retriever.core.errors import UsageError
 from retriever.core.text import is_text, require_text
 from retriever.core.types import JSON, Document
 from retriever.index.files import DEEPEST, LONGEST_ID
-from retriever.serving.jobs import Job, indexing_progress
+from retriever.serving.jobs import Job
 
 router = APIRouter(tags=["Jobs"])
-writing = APIRouter(tags=["Jobs"], dependencies=[Depends(require_writer)])
 _QUESTION = "What do people complain about?"
 
 JobId = Annotated[str, InPath(description="The id that the job began with.", examples=["5f2c9a7e01b3d4c6"])]
@@ -89,7 +88,11 @@ class JobAnswer(BaseModel):
     error: dict[str, Any] | None = Field(description="Why it failed; null otherwise.")
 
 
-BEGUN: dict[int | str, dict[str, Any]] = {202: {"model": JobAnswer, "description": "It is under way"}}
+BEGINS: dict[str, Any] = {
+    "response_model": JobAnswer,
+    "responses": {202: {"model": JobAnswer, "description": "It is under way"}},
+}
+"""What the routes have that begin a job."""
 
 
 @router.get("/jobs/{job}", response_model=JobAnswer, summary="Look at a job")
@@ -111,7 +114,7 @@ async def cancel(
     return answer(_told(service, job, task))
 
 
-@router.post("/indexes/{name}/cluster", response_model=JobAnswer, responses=BEGUN, summary="Cluster an index")
+@router.post("/indexes/{name}/cluster", **BEGINS, summary="Cluster an index")
 async def cluster(
     service: Served,
     name: IndexName,
@@ -124,17 +127,12 @@ async def cluster(
     def work(job: Job) -> dict[str, Any]:
         index = service.read_by(name, body.reader, body.instruction or "")
         settings = body.model_dump(exclude={"instruction", "reader"})
-        return index.cluster(body.instruction, **settings, progress=indexing_progress(job)).to_json()
+        return index.cluster(body.instruction, **settings, progress=job.follow).to_json()
 
     return await begun(service, name, "Clustering", work, wait)
 
 
-@router.post(
-    "/indexes/{name}/compare/clusters",
-    response_model=JobAnswer,
-    responses=BEGUN,
-    summary="Compare the clusters under two instructions",
-)
+@router.post("/indexes/{name}/compare/clusters", **BEGINS, summary="Compare the clusters under two instructions")
 async def compare_clusters(
     service: Served,
     name: IndexName,
@@ -149,13 +147,13 @@ async def compare_clusters(
 
         index = service.read_by(name, body.reader, *body.instructions)
         settings = body.model_dump(exclude={"instructions", "reader"})
-        first, second = index.clusterings.each(body.instructions, **settings, progress=indexing_progress(job))
+        first, second = index.clusterings.each(body.instructions, **settings, progress=job.follow)
         return compared(first, second).to_json()
 
     return await begun(service, name, "Comparison of clusters", work, wait)
 
 
-@writing.post("/indexes/{name}/documents", response_model=JobAnswer, responses=BEGUN, summary="Add documents")
+@router.post("/indexes/{name}/documents", **BEGINS, dependencies=WRITERS, summary="Add documents")
 async def add(
     service: Served,
     name: IndexName,
@@ -170,13 +168,13 @@ async def add(
     documents = [_checked(service, document) for document in body.documents]
 
     def work(job: Job) -> dict[str, Any]:
-        index = opened(service, name)
-        return index.add(documents, instructions=body.instructions, progress=indexing_progress(job)).to_json()
+        index = service.index(name)
+        return index.add(documents, instructions=body.instructions, progress=job.follow).to_json()
 
     return await begun(service, name, "Adding documents", work, wait)
 
 
-@writing.delete("/indexes/{name}/documents", response_model=JobAnswer, responses=BEGUN, summary="Delete documents")
+@router.delete("/indexes/{name}/documents", **BEGINS, dependencies=WRITERS, summary="Delete documents")
 async def delete(
     service: Served,
     name: IndexName,
@@ -188,7 +186,7 @@ async def delete(
     require_text(*id)
 
     def work(_: Job) -> dict[str, Any]:
-        deleted = opened(service, name).delete(id)
+        deleted = service.index(name).delete(id)
         return {"deleted": deleted, "missing": sorted(set(id) - set(deleted))}
 
     return await begun(service, name, "Deleting documents", work, wait)
@@ -202,7 +200,7 @@ def _checked(service: Service, given: GivenDocument) -> Document:
     """
     if not given.text.strip() or not given.id.strip():
         raise UsageError(f"The document {given.id!r} has no text or no id.", hint="Leave it out.")
-    require_text(given.id, given.text)
+    require_text(given.id)
     service.limits.check_text(given.text, f"The text of {given.id!r}")
     if not _plain(given.metadata, DEEPEST):
         raise UsageError(
@@ -230,7 +228,7 @@ async def begun(
     Raises:
         BusyError: as many jobs as may run are running.
     """
-    await service.workers.run(lambda: opened(service, name))
+    await service.workers.run(lambda: service.index(name))
     service.make_room()
     id = secrets.token_hex(8)
     job = service.jobs.start(id, title, work, about=name)

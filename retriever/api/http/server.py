@@ -1,60 +1,23 @@
 """The server itself: `/health`, `/metrics` as Prometheus reads it, and `/docs`, a page that reaches no other host."""
 
+import re
 from base64 import b64encode
 from hashlib import sha256
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Literal
 
 from fastapi import APIRouter, Request
-from fastapi.responses import FileResponse, HTMLResponse, PlainTextResponse, Response
+from fastapi.openapi.docs import get_swagger_ui_html
+from fastapi.responses import PlainTextResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from pydantic import BaseModel
 
 from retriever.api.http.answers import answer
 from retriever.api.http.gate import PAGE_PARTS, Served
-from retriever.api.problems import NotFoundError
-from retriever.core.errors import RetrieverError
 from retriever.serving.batching import Pass
 
 router = APIRouter(tags=["Server"])
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _TEXTS = (1, 2, 4, 8, 16, 32, 64)
-_SCRIPT, _STYLE = PAGE_PARTS
-_START = """
-SwaggerUIBundle({
-  url: "openapi.json", dom_id: "#page", deepLinking: true, validatorUrl: null, tryItOutEnabled: true,
-  presets: [SwaggerUIBundle.presets.apis],
-});
-"""
-_PAGE = f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>retriever</title>
-<link rel="icon" href="data:,">
-<link rel="stylesheet" href="docs/{_STYLE}">
-</head>
-<body>
-<div id="page"></div>
-<script src="docs/{_SCRIPT}"></script>
-<script>{_START}</script>
-</body>
-</html>
-"""
-_POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        f"script-src 'self' 'sha256-{b64encode(sha256(_START.encode()).digest()).decode()}'",
-        "style-src 'self' 'unsafe-inline'",  # of the parts that Swagger UI draws
-        "img-src 'self' data:",
-        "connect-src 'self'",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-    )
-)
 
 
 class Health(BaseModel):
@@ -110,12 +73,12 @@ class Metrics:
         self._requests.labels(known, route, str(status)).inc()
         self._seconds.labels(known, route).observe(seconds)
 
-    def count_pass(self, one: Pass) -> None:
+    def count_pass(self, done: Pass) -> None:
         """Count a pass of the model."""
-        self._texts.inc(one.texts)
-        self._passes.observe(one.texts)
-        self._pass_requests.inc(one.requests)
-        self._pass_seconds.inc(one.seconds)
+        self._texts.inc(done.texts)
+        self._passes.observe(done.texts)
+        self._pass_requests.inc(done.requests)
+        self._pass_seconds.inc(done.seconds)
 
     def page(self) -> bytes:
         """Return the page that Prometheus reads."""
@@ -125,28 +88,25 @@ class Metrics:
 @router.get("/docs", include_in_schema=False)
 async def page() -> Response:
     """Show every endpoint with its examples; they can be tried there."""
-    return HTMLResponse(_PAGE, headers={"Content-Security-Policy": _POLICY})
-
-
-@router.get("/docs/{name}", include_in_schema=False)
-async def part(name: str) -> Response:
-    """Return the script or the style of the page.
-
-    Raises:
-        NotFoundError: it is neither.
-    """
-    if name not in PAGE_PARTS:
-        raise NotFoundError("There is no such address.", hint="The page is /docs.")
-    return FileResponse(_folder() / name, headers={"Cache-Control": "max-age=86400"})
-
-
-def _folder() -> Path:
-    """Return where Swagger UI lies, the files of its own release, which the package fastapi-swagger brings.
-
-    Raises:
-        RetrieverError: the package is not there.
-    """
-    spec = find_spec("fastapi_swagger")
-    if spec is None or spec.origin is None:
-        raise RetrieverError("The package 'fastapi_swagger' is missing.", hint="pip install 'retriever[serve]'")
-    return Path(spec.origin).parent / "resources"
+    script, style = (f"docs/{part}" for part in PAGE_PARTS)
+    html = get_swagger_ui_html(
+        openapi_url="openapi.json",
+        title="retriever",
+        swagger_js_url=script,
+        swagger_css_url=style,
+        swagger_favicon_url="data:,",
+        swagger_ui_parameters={"validatorUrl": None, "tryItOutEnabled": True},
+    )
+    (start,) = re.findall(rb"<script>(.*?)</script>", html.body, re.DOTALL)
+    policy = (
+        "default-src 'none'",
+        f"script-src 'self' 'sha256-{b64encode(sha256(start).digest()).decode()}'",
+        "style-src 'self' 'unsafe-inline'",  # of the parts that Swagger UI draws
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+    html.headers["Content-Security-Policy"] = "; ".join(policy)
+    return html

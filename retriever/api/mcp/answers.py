@@ -38,9 +38,8 @@ async def texts_to_answer(
     def handed_out() -> dict[str, Any]:
         context.limits.check_instruction(instruction)
         context.limits.check_text(query, "query")
-        require_text(instruction, query)
         name, bounded = context.index_name(index), Bounded()
-        teaching = context.index(name).teaching
+        teaching = context.service.index(name).teaching
         chosen = teaching.texts_to_answer(instruction, n, query)
 
         def shown(document: Document) -> dict[str, str]:
@@ -76,9 +75,9 @@ async def give_answers(
     def stored() -> dict[str, Any]:
         context.limits.check_instruction(instruction)
         context.limits.check_documents(len(answers))
-        require_text(instruction, *answers, *answers.values())
+        require_text(*answers, *answers.values())
         name = context.index_name(index)
-        teaching = context.index(name).teaching
+        teaching = context.service.index(name).teaching
         teaching.give_answers(instruction, {id: phrase if phrase.strip() else None for id, phrase in answers.items()})
         state = asdict(teaching.answers_status(instruction))
         return {"index": name, "instruction": instruction, **state, "left_out": []}

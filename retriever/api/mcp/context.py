@@ -11,9 +11,9 @@ from pydantic import Field
 from retriever.api.problems import problem_of
 from retriever.api.service import Service
 from retriever.core.errors import BusyError, IndexNotFoundError, RetrieverError, UsageError
+from retriever.core.requests import WHERE
 from retriever.core.types import Document
 from retriever.serving.jobs import Job
-from retriever.workspace import Index
 
 T = TypeVar("T")
 
@@ -29,13 +29,7 @@ _KEPT = 600.0  # seconds; what ended before that may be of documents that have c
 IndexName = Annotated[
     str, Field(description="Name of the index, as list_indexes gives it; may be left out where there is one alone.")
 ]
-Where = Annotated[
-    str,
-    Field(
-        description="Filter over metadata: \"stars <= 2 and category = 'toy'\"; =, !=, <, <=, in, has, contains. "
-        "Under an instruction that is answered in words, over its known answers too: \"answer = 'refund'\"."
-    ),
-]
+Where = Annotated[str, Field(description=WHERE)]
 Reader = Annotated[
     str,
     Field(
@@ -110,10 +104,6 @@ class ToolContext:
         if len(names) != 1:
             raise UsageError("Which index is meant?", hint=known)
         return names[0]
-
-    def index(self, name: str) -> Index:
-        """Return an index by its name."""
-        return self.service.index(name)
 
     def tool_error(self, error: BaseException) -> ToolError:
         """Return an error as agents are told it: what happened, and the next step."""

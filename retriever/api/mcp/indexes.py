@@ -31,7 +31,7 @@ async def list_indexes(context: ToolContext) -> dict[str, Any]:
 
     def described(name: str) -> dict[str, Any]:
         try:
-            status = context.index(name).status()
+            status = context.service.index(name).status()
         except RetrieverError as error:
             return {"index": name, "problem": error.message}
         instructions = [view.instruction for view in status.views if view.instruction and not view.lazy]
@@ -53,7 +53,7 @@ async def describe(context: ToolContext, index: IndexName = "") -> dict[str, Any
 
     def described() -> dict[str, Any]:
         name = context.index_name(index)
-        opened, bounded = context.index(name), Bounded()
+        opened, bounded = context.service.index(name), Bounded()
         status, contents = opened.status(), profile(opened, read_columns(opened))
         views = bounded.take(
             [view for view in status.views if view.instruction],
@@ -83,7 +83,7 @@ async def count(
 
     def counted() -> dict[str, Any]:
         name = context.index_name(index)
-        counts, bounded = count_documents(context.index(name), where or None, by or None), Bounded()
+        counts, bounded = count_documents(context.service.index(name), where or None, by or None), Bounded()
         rows = list(counts.values.items())
         values = bounded.take(rows, lambda row: {"value": bounded.text(row[0], 200), "documents": row[1]}, of="values")
         answer = {"index": name, "where": where, "documents": counts.documents}
@@ -108,7 +108,7 @@ async def fetch(
     def fetched() -> dict[str, Any]:
         named, document_id = parse_uri(id, index)
         name = context.index_name(named)
-        documents = context.index(name).documents([document_id])
+        documents = context.service.index(name).documents([document_id])
         if document_id not in documents:
             raise InputError(
                 f"There is no document {document_id!r} in {name}.", hint="Ids are those that `search` gives."

@@ -10,7 +10,7 @@ from retriever.api.mcp.context import MOST_HITS, Bounded, IndexName, Reader, Too
 from retriever.core.requests import SearchRequest
 from retriever.core.results import KnownAnswers
 from retriever.forms import made, tool_arguments
-from retriever.serving.jobs import Job, indexing_progress
+from retriever.serving.jobs import Job
 from retriever.workspace import Index
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ async def search(context: ToolContext, *, index: IndexName = "", **options: obje
     def searched() -> dict[str, Any]:
         request = context.limits.check_search(made(SearchRequest, options))
         name, bounded = context.index_name(index), Bounded()
-        result = context.service.searched(name, request).search_many([request])[0]
+        result = context.service.index(name, reader=request.reader).search_many([request])[0]
         context.service.look_into(name, result)
         document = result.to_json()
         hits = bounded.take(document["hits"], lambda hit: hit_of(bounded, name, hit), of="hits")
@@ -77,7 +77,7 @@ async def cluster(
         context.limits.check_instruction(instruction)
         bounded = Bounded()
         clustering = context.service.read_by(name, reader, instruction).cluster(
-            instruction, k=k or None, where=where or None, by=[by] if by else (), progress=indexing_progress(job)
+            instruction, k=k or None, where=where or None, by=[by] if by else (), progress=job.follow
         )
         groups = bounded.take(clustering.clusters, lambda group: _group(bounded, group), of="groups")
         units = clustering.material.units
@@ -128,7 +128,7 @@ async def diagnose(
 
     def work(job: Job) -> dict[str, Any]:
         context.limits.check_instruction(instruction)
-        diagnosis = context.index(name).teaching.diagnose(instruction, progress=indexing_progress(job)).to_json()
+        diagnosis = context.service.index(name).teaching.diagnose(instruction, progress=job.follow).to_json()
         return {"index": name, **{key: diagnosis[key] for key in _DIAGNOSIS}, "left_out": []}
 
     return await context.job("diagnose", (name, instruction), work)
@@ -173,7 +173,7 @@ def _hits(index: Index, bounded: Bounded, query: str, instructions: tuple[str, s
 def _groups(index: Index, bounded: Bounded, instructions: tuple[str, str], where: str, job: Job) -> dict[str, Any]:
     from retriever.clusters.comparing import Flow, compare_clusters
 
-    left, right = index.clusterings.each(instructions, where=where or None, progress=indexing_progress(job))
+    left, right = index.clusterings.each(instructions, where=where or None, progress=job.follow)
     compared = compare_clusters(left, right)
     first, second = ([cluster.label for cluster in clustering.clusters] for clustering in compared.clusterings)
 
