@@ -84,7 +84,7 @@ def watch(job: Job, key: str = "", beside: Callable[[], None] | None = None) -> 
     progress: Progress = snapshot.progress or Progress(job.title)
     with st.container(border=True):
         sentence = f"{progress.sentence}; stopping" if stopping else progress.sentence
-        st.progress(1.0 if progress.share is None else progress.share, text=plain(sentence))
+        st.progress(progress.share or 0.0, text=plain(sentence))
         with st.container(horizontal=True, vertical_alignment="center"):
             if snapshot.progress is not None:
                 st.button("Stop", f"stop {key}", on_click=job.stop, disabled=stopping, icon=":material/stop_circle:")

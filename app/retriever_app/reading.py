@@ -19,8 +19,9 @@ from retriever_app.components import attempt, ended, show_attempt, show_problem
 from retriever_app.readers import AnswerRow, Offers
 from retriever_app.text import plain
 
-_AGREED = "reading: agreed"  # index, question and what may be sent
+_AGREED = "reading: agreed"  # index, question, language model and what it may be sent
 _CORRECTED = "reading: corrected"  # counts corrections
+_READ = "Read with it"
 _WAIT_SECONDS = 0.6  # a page waits, so that what is quick shows no progress
 
 
@@ -54,7 +55,7 @@ def offer(
         place = _choose(offers)
         if beside is not None:
             beside()
-        _ask(index, question, place, sends)
+        _consent(index, place, sends, _READ, lambda: _begin(index, question, place, sends))
 
 
 def offer_titles(index: Index, clusters: int, begin: Callable[[ReaderPlace], None]) -> None:
@@ -81,7 +82,7 @@ def ready(index: Index, question: str, sends: str) -> bool:
     """
     question = question.strip()
     reader = index.teaching.reader(question) if question else ""
-    if not readers.reads(reader) or (index.identity, question, sends) in st.session_state.get(_AGREED, ()):
+    if not readers.reads(reader) or (index.identity, question, reader, sends) in st.session_state.get(_AGREED, ()):
         return True
     status = index.teaching.answers_status(question)
     if status.answers >= status.texts:
@@ -92,7 +93,7 @@ def ready(index: Index, question: str, sends: str) -> bool:
         show_problem(error)
         return False
     with st.container(border=True):
-        _ask(index, question, place, sends)
+        _consent(index, place, sends, _READ, lambda: _agree(index, question, reader, sends))
     return False
 
 
@@ -153,11 +154,6 @@ def _choose(offers: Offers) -> ReaderPlace:
     return places[st.selectbox("Language model", list(places)) if len(places) > 1 else next(iter(places))]
 
 
-def _ask(index: Index, question: str, place: ReaderPlace, sends: str) -> None:
-    """Draw what goes where, with the button that lets a language model read a question."""
-    _consent(index, place, sends, "Read with it", lambda: _begin(index, question, place, sends))
-
-
 def _consent(index: Index, place: ReaderPlace, sends: str, label: str, begin: Callable[[], None]) -> None:
     """Draw what goes where, consent for a host that has none, and the button that begins."""
     st.text(readers.sending(place, sends))
@@ -171,13 +167,17 @@ def _consent(index: Index, place: ReaderPlace, sends: str, label: str, begin: Ca
     st.button(label, type="primary", disabled=not may, on_click=attempt, args=(agree,))
 
 
+def _agree(index: Index, question: str, reader: str, sends: str) -> None:
+    st.session_state.setdefault(_AGREED, set()).add((index.identity, question, reader, sends))
+
+
 def _begin(index: Index, question: str, place: ReaderPlace, sends: str) -> None:
     """Let a language model read a question from now on; one that is new to the index is tried out first."""
 
     def work(job: Job) -> None:
         index.teaching.read_by(question, place.name)
 
-    st.session_state.setdefault(_AGREED, set()).add((index.identity, question, sends))
+    _agree(index, question, place.name, sends)
     resources.jobs().start(_name(index, question), "Trying out the language model", work)
 
 

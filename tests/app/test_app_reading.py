@@ -138,6 +138,19 @@ def test_the_search_is_begun_anew_once_the_reader_is_another(make, app, reader, 
     assert NAME in session.session_state["search: running"].name
 
 
+def test_what_may_be_sent_to_one_language_model_is_not_sent_to_another(make, app, reader):
+    with Index(make(), encoder=load_encoder()) as index:
+        index.teaching.allow("api.example.com")
+        index.teaching.read_by(WHO, NAME)
+        session = settle(click(settle(app("compare", q="lamp", first=WHO)), READ))
+        assert not resources.jobs().named("reader ")  # it was tried out before
+        sent = len(reader.asked)
+        index.teaching.read_by(WHO, f"{NAME}-2")
+    session = settle(whole(session.run()))
+    assert len(reader.asked) == sent
+    assert [one.label for one in session.button].count(READ) == 1
+
+
 def test_each_reading_of_the_app_keeps_to_the_limits_of_the_settings(make, app, reader):
     folder = make()
     with Index(folder, encoder=load_encoder()) as index:
@@ -149,6 +162,8 @@ def test_each_reading_of_the_app_keeps_to_the_limits_of_the_settings(make, app, 
         session = settle(settle(click(settle(app("search", q="lamp", instruction=WHO)), READ)))
         assert len(reader.asked) == count
     assert "2 reviews not read by the language model: a limit in settings" in shown(session).replace("\\", "")
+    session = settle(settle(click(settle(app("compare", q="toy", first=WHO)), READ)))
+    assert "2 reviews not read by the language model" in shown(session).replace("\\", "")
     settings.write_text("[reading]\nmax_text = 2\n")
     assert "settings.toml: 'max_text' is no setting" in shown(app("search")).replace("\\", "")
 

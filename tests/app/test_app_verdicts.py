@@ -121,4 +121,5 @@ def test_a_question_is_looked_into_when_nobody_waits_for_a_search(make, app, cha
         session = awaited(app("search", q="broke", instruction=MOOD), lambda: resources.jobs().named("diagnose"))
         (job,) = resources.jobs().named("diagnose").values()
         assert not job.wait(2 * PAUSE_SECONDS).over
+        assert job.snapshot().progress.sentence == "Checking whether the model follows this instruction …"
     awaited(session, SHOWN)

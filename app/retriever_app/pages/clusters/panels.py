@@ -1,6 +1,6 @@
 """The parts of the page Clusters: the map, cards, reviews to read, downloads, reports, and the way down to a part."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -17,7 +17,7 @@ from streamlit.components.v2.types import ComponentRenderer
 from retriever.clusters.clustering import Clustering
 from retriever.clusters.groups import Groups, groups_of
 from retriever.clusters.map import map_asset
-from retriever.clusters.numbers import Numbers, count
+from retriever.clusters.numbers import count
 from retriever.index.profiling import Columns
 from retriever_app import cards, charts, state, text
 from retriever_app.charts import Colours
@@ -47,7 +47,7 @@ def draw_map(drawn: Drawn, chosen: Part, passing: NDArray[np.bool_]) -> None:
 
     def take() -> None:
         event = st.session_state[key]["chosen"]
-        state.change(Grouping, clusters=_numbers(event["clusters"]))
+        state.change(Grouping, clusters=tuple(map(int, event["clusters"])))
         st.session_state[_TURN] = event["turn"]
 
     _map()(
@@ -84,7 +84,7 @@ def choose_clusters(found: Clustering) -> None:
 
 def draw_cards(drawn: Drawn, columns: Columns, passing: NDArray[np.bool_], chosen: Sequence[int] = ()) -> None:
     """Draw the clusters as cards, or those chosen, each of its reviews that pass (n,)."""
-    listed = [card for card in cards_of(drawn, columns, passing) if not chosen or card.number in chosen]
+    listed = [card for card in _cards(drawn, columns, passing) if not chosen or card.number in chosen]
     everything = st.session_state.get(_ALL) == drawn.number
     first = listed if everything else listed[:MOST_CARDS]
     for card in first:
@@ -212,10 +212,6 @@ def draw_breadcrumbs(parts: Sequence[Part], names: Sequence[str]) -> None:
                 st.markdown(f"**{text.plain(name)}**", width="content")
 
 
-def _numbers(values: Iterable[int]) -> tuple[int, ...]:
-    return tuple(map(int, values))
-
-
 @st.cache_resource(show_spinner=False)
 def _map() -> ComponentRenderer:
     here = files("retriever_app.pages.clusters")
@@ -233,24 +229,12 @@ def _marks(drawn: Drawn, shades: Colours) -> list[dict[str, Any]]:
     return model.marks(drawn.found, drawn.places, shades)
 
 
-def cards_of(drawn: Drawn, columns: Columns, passing: NDArray[np.bool_]) -> list[ClusterCard]:
-    """Return all clusters as cards, each of its reviews that pass (n,)."""
-    if passing.all():
-        return _all_cards(drawn, columns)
-    sides = sides_of(drawn, columns)
-    return model.cards(drawn.found, sides, _numbers_of(drawn, columns, passing), passing)
-
-
 @st.cache_resource(show_spinner=False, max_entries=8, hash_funcs=BY_NUMBER)
-def _all_cards(drawn: Drawn, columns: Columns) -> list[ClusterCard]:
-    sides = sides_of(drawn, columns)
-    everything = np.ones(len(sides.stars), dtype=bool)
-    return model.cards(drawn.found, sides, _numbers_of(drawn, columns, everything), everything)
-
-
-def _numbers_of(drawn: Drawn, columns: Columns, passing: NDArray[np.bool_]) -> Numbers:
+def _cards(drawn: Drawn, columns: Columns, passing: NDArray[np.bool_]) -> list[ClusterCard]:
+    """Return all clusters as cards, each of its reviews that pass (n,)."""
     whole = groups(drawn).kept(passing[model.drawn_evenly(drawn.found)]).by_document()
-    return count(whole, model.read_sides(whole.documents, columns).stars)
+    counted = count(whole, model.read_sides(whole.documents, columns).stars)
+    return model.cards(drawn.found, sides_of(drawn, columns), counted, passing)
 
 
 @st.cache_resource(show_spinner=False, max_entries=8, hash_funcs=BY_NUMBER)

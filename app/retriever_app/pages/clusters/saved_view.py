@@ -34,12 +34,15 @@ def show_saved(index: Index, columns: Columns, where: str | None) -> None:
     names = index.clusterings.names()
     with st.container(horizontal=True, vertical_alignment="bottom"):
         if names:
-            st.selectbox("Saved", names, key=state.key(Grouping, "saved"), on_change=_let_go)
+            chosen = state.current(Grouping).saved
+            options = names if not chosen or chosen in names else [chosen, *names]
+            st.selectbox("Saved", options, key=state.key(Grouping, "saved"), on_change=_let_go)
         with st.popover("New categories", icon=":material/new_label:"):
             _ask_categories(index)
     name = state.current(Grouping).saved
     if name not in names:
-        st.text("Nothing is saved yet. Name categories of your own, or save clusters from their map.")
+        nothing = f"Nothing is saved as {name!r}." if name and names else "Nothing is saved yet."
+        st.text(f"{nothing} Name categories of your own, or save clusters from their map.")
         return
     shown = job.saved(index, name)
     if shown is not None:
@@ -88,12 +91,11 @@ def _show(index: Index, saved: SavedPage, columns: Columns, where: str | None) -
     clustering, shown, name = saved.found, saved.page, saved.found.name
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.caption(text.plain(shown.headline), width="stretch")
-        if shown.can_undo:
-            st.button("Undo", on_click=_doing(lambda: index.clusterings.undo(name)), icon=":material/undo:")
-        if shown.history:
-            with st.popover("History", icon=":material/history:"):
-                for line in shown.history:
-                    st.text(line)
+        undo = _doing(lambda: index.clusterings.undo(name))
+        st.button("Undo", on_click=undo, disabled=not shown.can_undo, icon=":material/undo:")
+        with st.popover("History", icon=":material/history:", disabled=not shown.history):
+            for line in shown.history:
+                st.text(line)
         make = partial(job.report_file, index, clustering, saved.groups, where=where)
         offer_report(make, bool(saved.groups.documents))
         if not clustering.named:

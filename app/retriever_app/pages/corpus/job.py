@@ -5,16 +5,17 @@ until it is indexed whole: so that an indexing that was stopped, or a server tha
 """
 
 import io
-import json
 import re
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from retriever.core.errors import InputError
 from retriever.core.fields import values_by_name
@@ -97,6 +98,9 @@ class Plan:
     def name(self) -> str:
         """The file's name as it was dropped."""
         return self.file.name
+
+
+_PLANS = TypeAdapter(Plan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +193,7 @@ def _documents(file: Path, columns: Columns) -> Reading[Document | BadRow]:
 
 def note(plan: Plan) -> None:
     """Write the plan beside its file."""
-    fields = {**asdict(plan), "file": plan.name}
-    write_whole(plan.file.with_name(NOTE), json.dumps(fields, ensure_ascii=False) + "\n")
+    write_whole(plan.file.with_name(NOTE), _PLANS.dump_json(replace(plan, file=Path(plan.name))).decode() + "\n")
 
 
 def unfinished(folder: Path) -> Unfinished:
@@ -201,7 +204,7 @@ def unfinished(folder: Path) -> Unfinished:
             plan = _noted(written)
         except FileNotFoundError:  # finished or dropped meanwhile
             continue
-        except (OSError, ValueError, LookupError, TypeError):
+        except (OSError, ValueError):
             unreadable.append(written.parent)
         else:
             if plan.file.is_file():
@@ -211,12 +214,8 @@ def unfinished(folder: Path) -> Unfinished:
 
 def _noted(written: Path) -> Plan:
     """Return the plan of a note. Nothing of the file's name but its last part counts: it lies beside the note."""
-    fields = json.loads(written.read_text(encoding="utf-8"))
-    index, columns, instructions = fields["index"], Columns(**fields["columns"]), tuple(fields["instructions"])
-    if not all(isinstance(value, str) for value in (index, *asdict(columns).values(), *instructions)):
-        raise TypeError(written)
-    name, sentences = Path(fields["file"]).name, fields["sentences"] is True
-    return Plan(written.with_name(name), index, columns, instructions, sentences)
+    plan = _PLANS.validate_json(written.read_bytes())
+    return replace(plan, file=written.with_name(plan.name))
 
 
 def discard(folder: Path) -> None:

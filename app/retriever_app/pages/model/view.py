@@ -7,14 +7,14 @@ from typing import Any
 
 import streamlit as st
 
-from retriever.core.results import IndexingReport, ViewStatus
+from retriever.core.results import ViewStatus
 from retriever.index.upkeep import repair, verify
 from retriever.index.verdicts.diagnosis import Diagnosis
 from retriever.index.verdicts.judging import TEXTS
 from retriever.serving.jobs import Job
 from retriever.workspace import Index
 from retriever_app import resources, state, text
-from retriever_app.background import Progress
+from retriever_app.background import READING, reporting
 from retriever_app.components import attempt, ended, facts, instruction_box, showing_problems, watch
 from retriever_app.pages.clusters.model import expected_seconds
 from retriever_app.pages.model import model
@@ -87,13 +87,7 @@ def _upkeep(index: Index, views: Sequence[ViewStatus]) -> None:
 
 def _read(index: Index, instruction: str, job: Job) -> None:
     """Read the reviews that the view of an instruction lacks."""
-
-    def report(done: IndexingReport) -> None:
-        job.check()
-        share = done.in_hand / done.expected if done.expected else None
-        job.tell(Progress("Reading the reviews under the instruction", share, done.seconds))
-
-    index.upkeep.complete([instruction], progress=report)
+    index.upkeep.complete([instruction], progress=reporting(job, READING))
 
 
 def _check(path: Path) -> None:
@@ -120,6 +114,7 @@ def _outcome(job: Job, describe: Callable[[Any], list[str]]) -> None:
     if snapshot is not None and snapshot.result is not None:
         for sentence in describe(snapshot.result):
             st.text(sentence)
+        st.caption(f"{job.title} ended {text.seconds(snapshot.idle)} ago.")
 
 
 def _diagnose(index: Index, suggested: list[str]) -> None:
@@ -147,12 +142,7 @@ def _diagnose(index: Index, suggested: list[str]) -> None:
 def _diagnosis(index: Index, instruction: str, job: Job) -> Diagnosis:
     """Check on a sample of the reviews whether the model follows an instruction."""
     sample = f"Reading up to {TEXTS} reviews under seven instructions"
-
-    def report(done: IndexingReport) -> None:
-        job.check()
-        job.tell(Progress(sample, done.in_hand / max(done.expected or 1, 1)))
-
-    return index.teaching.diagnose(instruction, progress=report)
+    return index.teaching.diagnose(instruction, progress=reporting(job, sample, sample))
 
 
 main()

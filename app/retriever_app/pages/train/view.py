@@ -15,7 +15,7 @@ from retriever_app import charts, resources, state
 from retriever_app.components import attempt, show_problem, showing_problems, theme
 from retriever_app.pages.train import model, table
 from retriever_app.pages.train.job import Status, Training, Trainings
-from retriever_app.pages.train.model import ChosenTraining, Example, Line, Rows
+from retriever_app.pages.train.model import ChosenTraining, Line, Rows
 from retriever_app.text import count, plain
 
 _REFRESH_SECONDS = 2.0  # between looks at a training that runs
@@ -51,8 +51,8 @@ def _choose(trainings: Trainings, name: str) -> None:
         key = state.key(ChosenTraining, "training")
         st.selectbox("Training", options, key=key, format_func=lambda training: training or "New training …", width=320)
         if name in names:
-            badge = model.BADGES[trainings.status(trainings.find(name))]
-            st.badge(badge.label, icon=badge.icon, color=badge.colour)
+            label, icon, colour = model.BADGES[trainings.status(trainings.find(name))]
+            st.badge(label, icon=icon, color=colour)
 
 
 def _new(trainings: Trainings) -> None:
@@ -99,9 +99,9 @@ def _uploaded() -> Rows | None:
     )
     if file is None:
         return None
-    upload = model.read_upload(file.name, file.getvalue())
-    _say(model.lines(upload.findings))
-    return upload.rows or None
+    findings = model.read_upload(file.name, file.getvalue())
+    _say(model.lines(findings))
+    return model.rows_of(findings) or None
 
 
 def _show(trainings: Trainings, training: Training) -> None:
@@ -190,7 +190,7 @@ def _finished(trainings: Trainings, training: Training) -> None:
             _discard(trainings, training)
     if is_default:
         st.text("This is the default model: new indexes use it. To search existing reviews with it, index them again.")
-    if examples := model.examples(report):
+    if examples := report.get("examples"):
         st.subheader("Searches on held-out rows")
         for example in examples:
             _example(example)
@@ -324,17 +324,16 @@ def _scores(report: Mapping[str, Any]) -> None:
     st.vega_lite_chart(spec=spec, alt="Every score before and after the training, in percent.")
 
 
-def _example(example: Example) -> None:
+def _example(example: Mapping[str, Any]) -> None:
     """Show a search before and after, side by side where there is room."""
     with st.container(border=True):
-        st.text(example.query)
-        st.caption(plain(f"{example.instruction or 'Without a question'} — {example.answer}"))
-        sides = zip(st.columns(2), ("Before", "After"), (example.before, example.after), strict=True)
-        for column, title, candidates in sides:
+        st.text(example["query"])
+        st.caption(plain(f"{example['instruction'] or 'Without a question'} — {example['answer']}"))
+        for column, side in zip(st.columns(2), ("before", "after"), strict=True):
             with column:
-                st.markdown(f"**{title}**, nearest first")
-                for candidate in candidates:
-                    _candidate(candidate)
+                st.markdown(f"**{side.capitalize()}**, nearest first")
+                for candidate in example[side]:
+                    _candidate(Candidate(**candidate))
 
 
 def _candidate(candidate: Candidate) -> None:
