@@ -9,6 +9,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import streamlit as st
 
@@ -58,6 +59,11 @@ def attempt(action: Callable[[], object]) -> None:
         if not isinstance(error, RetrieverError):
             _LOG.exception("A button failed")
         st.session_state[_PROBLEM] = error
+
+
+def action_button(label: str, action: Callable[[], object], **options: Any) -> None:  # noqa: ANN401 - of st.button
+    """Draw a button that does something; what goes wrong is shown at the top of the page."""
+    st.button(label, on_click=attempt, args=(action,), **options)
 
 
 def show_attempt() -> None:

@@ -5,7 +5,7 @@ A page sends nothing by being opened: each session agrees, by a button, to what 
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 
 import streamlit as st
@@ -15,8 +15,8 @@ from retriever.index.teaching.readers import DEFAULT, ReaderPlace
 from retriever.serving.jobs import Job
 from retriever.workspace import Index
 from retriever_app import readers, resources, state
-from retriever_app.components import attempt, ended, show_attempt, show_problem
-from retriever_app.readers import AnswerRow, Offers
+from retriever_app.components import action_button, attempt, ended, show_attempt, show_problem
+from retriever_app.readers import AnswerRow
 from retriever_app.text import plain
 
 _AGREED = "reading: agreed"  # index, question, language model and what it may be sent
@@ -48,11 +48,11 @@ def offer(
     if readers.reads(reader):
         return
     with st.expander("Let a language model read this question", type="compact"):
-        offers = _offers(index)
-        if not offers.places:
-            st.caption(plain(offers.reason))
+        places, reason = _offers(index)
+        if not places:
+            st.caption(plain(reason))
             return
-        place = _choose(offers)
+        place = _choose(places)
         if beside is not None:
             beside()
         _consent(index, place, sends, _READ, lambda: _begin(index, question, place, sends))
@@ -66,12 +66,11 @@ def offer_titles(index: Index, clusters: int, begin: Callable[[ReaderPlace], Non
         clusters: how many there are.
         begin: begins the work, with the language model that was chosen and agreed to.
     """
-    offers = _offers(index)
-    places = [place for place in offers.places if place.host]
+    places = [place for place in _offers(index)[0] if place.host]
     if not places:
         return
     with st.popover("Name clusters by a language model", icon=":material/chat:"):
-        place = _choose(replace(offers, places=places))
+        place = _choose(places)
         _consent(index, place, readers.titles_send(clusters), "Name them", lambda: begin(place))
 
 
@@ -143,15 +142,15 @@ def _correct(index: Index, question: str, rows: Sequence[AnswerRow]) -> None:
         state.rerun()
 
 
-def _offers(index: Index) -> Offers:
-    """Return the language models that can be asked."""
+def _offers(index: Index) -> tuple[list[ReaderPlace], str]:
     return readers.offers(index.teaching.place, os.environ.get(readers.VARIABLE, ""), index.teaching.readers())
 
 
-def _choose(offers: Offers) -> ReaderPlace:
+def _choose(places: Sequence[ReaderPlace]) -> ReaderPlace:
     """Draw the choice of a language model where there are several, and return it."""
-    places = {place.name: place for place in offers.places}
-    return places[st.selectbox("Language model", list(places)) if len(places) > 1 else next(iter(places))]
+    if len(places) == 1:
+        return places[0]
+    return st.selectbox("Language model", places, format_func=lambda place: place.name)
 
 
 def _consent(index: Index, place: ReaderPlace, sends: str, label: str, begin: Callable[[], None]) -> None:
@@ -164,7 +163,7 @@ def _consent(index: Index, place: ReaderPlace, sends: str, label: str, begin: Ca
             index.teaching.allow(place.host)
         begin()
 
-    st.button(label, type="primary", disabled=not may, on_click=attempt, args=(agree,))
+    action_button(label, agree, type="primary", disabled=not may)
 
 
 def _agree(index: Index, question: str, reader: str, sends: str) -> None:
@@ -203,8 +202,8 @@ def _show_serving(index: Index, question: str, reader: str, beside: Callable[[],
     """Draw who answers a question, and the way back to the index's own model."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(f":material/chat: {plain(readers.serving(reader))}")
-        back = lambda: index.teaching.read_by(question, DEFAULT)  # noqa: E731
-        st.button("Use the index's own model again", type="tertiary", on_click=attempt, args=(back,))
+        back = partial(index.teaching.read_by, question, DEFAULT)
+        action_button("Use the index's own model again", back, type="tertiary")
         if beside is not None and readers.reads(reader):
             beside()
 

@@ -9,7 +9,7 @@ from retriever.serving.jobs import Job
 from retriever.workspace import Index
 from retriever_app import resources, state, text
 from retriever_app.background import FOREGROUND, JUDGING, reporting
-from retriever_app.components import attempt, ended
+from retriever_app.components import action_button, ended
 from retriever_app.pages.teach.model import TaughtQuestion
 from retriever_app.resources import Chosen
 from retriever_app.text import VerdictLine
@@ -86,4 +86,4 @@ def _show_job(job: Job, name: str, place: str) -> None:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.caption("Nobody has checked yet whether the model follows this instruction.")
             forget = partial(resources.jobs().forget, name)
-            st.button("Check", key=f"again {place} {name}", on_click=attempt, args=(forget,), type="tertiary")
+            action_button("Check", forget, key=f"again {place} {name}", type="tertiary")

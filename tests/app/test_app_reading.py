@@ -35,10 +35,10 @@ def place_of(name):
 
 
 def test_the_configured_model_is_offered_before_those_that_read_already():
-    names = [place.name for place in readers.offers(place_of, " chat:a ", ["chat:b", "chat:a", "chat:gone"]).places]
+    names = [place.name for place in readers.offers(place_of, " chat:a ", ["chat:b", "chat:a", "chat:gone"])[0]]
     assert names == ["chat:a", "chat:b"]
-    assert readers.offers(place_of, "", []).reason == readers.SETUP
-    assert readers.offers(place_of, "chat:gone", []).reason == "No endpoint is named. Set it."
+    assert readers.offers(place_of, "", []) == ([], readers.SETUP)
+    assert readers.offers(place_of, "chat:gone", []) == ([], "No endpoint is named. Set it.")
 
 
 def test_the_page_says_how_much_goes_where():
@@ -52,7 +52,7 @@ def test_the_page_says_how_much_goes_where():
 
 
 def test_what_is_written_in_the_table_goes_to_its_text_and_nothing_takes_it_back():
-    rows = readers.text_rows([Document("a", "It  broke. " * 20), Document("b", "Fine.")], [["lid", "x"], []])
+    rows = readers.answer_rows([(Document("a", "It  broke. " * 20), ["lid", "x"]), (Document("b", "Fine."), [])])
     assert rows[0].beginning.startswith("It broke. It broke.")
     assert len(rows[0].beginning) <= readers.BEGINNING + 2
     assert rows[1] == AnswerRow("b", "Fine.", "")

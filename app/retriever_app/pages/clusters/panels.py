@@ -18,8 +18,10 @@ from retriever.clusters.clustering import Clustering
 from retriever.clusters.groups import Groups, groups_of
 from retriever.clusters.map import map_asset
 from retriever.clusters.numbers import count
+from retriever.core.types import Document
 from retriever.index.profiling import Columns
 from retriever_app import cards, charts, state, text
+from retriever_app.cards import Card
 from retriever_app.charts import Colours
 from retriever_app.components import instruction_box, review_card, theme
 from retriever_app.pages.clusters import model
@@ -146,19 +148,23 @@ def headed(title: str, sentence: str) -> Iterator[None]:
             yield
 
 
-def draw_reviews(found: Clustering, rows: NDArray[np.int64], columns: Columns, name: str) -> None:
-    """Draw reviews, the most typical first, with what the model answered, and more on demand.
+def draw_reviews(
+    reviews: Sequence[tuple[Document, Sequence[str]]],
+    columns: Columns,
+    name: str,
+    menu: Callable[[Card], None] | None = None,
+) -> None:
+    """Draw reviews with what the model answered of each, and more on demand; another name begins at the top.
 
-    They are the rows of a clustering that have a name; another name begins at the top.
+    ``menu`` draws what can be done with one.
     """
     before, wanted = st.session_state.get(_READ, ("", MOST_REVIEWS))
     most = wanted if before == name else MOST_REVIEWS
-    for row in rows[:most].tolist():
-        card = cards.card(found.material.documents[row], columns)
-        review_card(replace(card, words=found.material.answers[row]))
-    if most < len(rows):
+    for document, words in reviews[:most]:
+        review_card(replace(cards.card(document, columns), words=words), menu=menu)
+    if most < len(reviews):
         st.button(
-            f"Show {min(MOST_REVIEWS, len(rows) - most)} more of {len(rows):,}",
+            f"Show {min(MOST_REVIEWS, len(reviews) - most)} more of {len(reviews):,}",
             on_click=lambda: st.session_state.update({_READ: (name, most + MOST_REVIEWS)}),
         )
 

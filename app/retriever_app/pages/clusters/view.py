@@ -132,10 +132,9 @@ def _show_map(index: Index, drawn: Drawn, suggested: Sequence[str]) -> None:
         panels.draw_cards(drawn, columns, passing, part.clusters)
         if some:
             read = drawn.found.material
-            first = rows[: readers.MOST_ROWS].tolist()
-            listed = readers.text_rows([read.documents[row] for row in first], [read.answers[row] for row in first])
-            reading.show_answers(index, drawn.found.request.instruction, listed)
-            panels.draw_reviews(drawn.found, rows, columns, part.spell())
+            reviews = [(read.documents[row], read.answers[row]) for row in rows.tolist()]
+            reading.show_answers(index, drawn.found.request.instruction, readers.answer_rows(reviews))
+            panels.draw_reviews(reviews, columns, part.spell())
 
 
 def _report(index: Index, drawn: Drawn, passing: NDArray[np.bool_], only: str, kind: str) -> bytes:

@@ -232,12 +232,19 @@ def indexing(plan: Plan, path: Path, encoders: EncoderPool) -> Callable[[Job], I
     def work(job: Job) -> IndexingReport:
         job.tell(Progress("Loading the model"))
         total = count_rows([plan.file])
-        rows = _Rows(plan, job)
+        ended = False
+
+        def rows() -> Iterator[Document | BadRow]:
+            nonlocal ended
+            for row in _documents(plan.file, plan.columns):
+                job.check()
+                yield row
+            ended = True
 
         def tell(report: IndexingReport) -> None:
             if not report.judging:  # that counts the texts of a sample
                 job.tell(_progress(report, total))
-            if rows.ended:
+            if ended:
                 job.check()
 
         known = is_index(path)
@@ -245,7 +252,7 @@ def indexing(plan: Plan, path: Path, encoders: EncoderPool) -> Callable[[Job], I
         options = IndexingOptions(units="sentences" if plan.sentences and not known else None, raw=True)
         with calling(plan.file, plan.name), Index(path, encoder=question, plain=base, load=encoders.described) as index:
             try:
-                report = index.add(rows, instructions=plan.instructions, options=options, progress=tell)
+                report = index.add(rows(), instructions=plan.instructions, options=options, progress=tell)
             finally:
                 if is_index(path):
                     set_columns(index, plan.columns)
@@ -260,19 +267,6 @@ def _progress(report: IndexingReport, total: int | None) -> Progress:
         return Progress(f"{report.in_hand:,} reviews")
     share = min(1.0, report.in_hand / total)
     return Progress(f"{report.in_hand:,} of {total:,} reviews", share, report.seconds)
-
-
-class _Rows:
-    """The rows of a plan's file; between two batches, when the next is requested, a stopped job ends."""
-
-    def __init__(self, plan: Plan, job: Job) -> None:
-        self._plan, self._job, self.ended = plan, job, False
-
-    def __iter__(self) -> Iterator[Document | BadRow]:
-        for row in _documents(self._plan.file, self._plan.columns):
-            self._job.check()
-            yield row
-        self.ended = True
 
 
 def _sweep(uploads: Path) -> None:

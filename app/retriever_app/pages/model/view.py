@@ -15,7 +15,7 @@ from retriever.serving.jobs import Job
 from retriever.workspace import Index
 from retriever_app import resources, state, text
 from retriever_app.background import READING, reporting
-from retriever_app.components import attempt, ended, facts, instruction_box, showing_problems, watch
+from retriever_app.components import action_button, ended, facts, instruction_box, showing_problems, watch
 from retriever_app.pages.clusters.model import expected_seconds
 from retriever_app.pages.model import model
 from retriever_app.pages.model.model import Diagnosed
@@ -69,17 +69,15 @@ def _upkeep(index: Index, views: Sequence[ViewStatus]) -> None:
         lacking = round((1 - view.coverage) * status.texts)
         seconds = text.about(expected_seconds(status, lacking))
         begin = partial(resources.jobs().start, name, "Reading", partial(_read, index, view.instruction))
-        st.button(
+        action_button(
             "Read the rest",
-            on_click=attempt,
-            args=(begin,),
+            begin,
             disabled=not lacking,
             help=f"{text.count(lacking, 'review')}, about {seconds}" if lacking else "All reviews are read.",
         )
-        st.button(
+        action_button(
             "Drop",
-            on_click=attempt,
-            args=(partial(index.upkeep.drop_views, [view.instruction]),),
+            partial(index.upkeep.drop_views, [view.instruction]),
             icon=":material/delete:",
             help="Frees disk space. The reviews stay, and are read again when they are needed.",
         )
@@ -106,7 +104,7 @@ def _check(path: Path) -> None:
         verification = checked.snapshot().result
         if verification is not None and not verification.whole:
             begin = partial(jobs.start, repairing, "The repair", lambda job: repair.repair(path))
-            st.button("Repair", type="primary", on_click=attempt, args=(begin,))
+            action_button("Repair", begin, type="primary")
 
 
 def _outcome(job: Job, describe: Callable[[Any], list[str]]) -> None:

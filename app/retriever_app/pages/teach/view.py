@@ -1,6 +1,7 @@
 """Teach: a question is answered for some reviews by clicking, and searches and clusters under it learn from them."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import streamlit as st
 
@@ -8,7 +9,7 @@ from retriever.core.results import Lessons
 from retriever.index.teaching.asking import Asked
 from retriever.workspace import Index
 from retriever_app import cards, readers, reading, resources, state
-from retriever_app.components import attempt, instruction_box, review_card, showing_problems, text_box
+from retriever_app.components import action_button, attempt, instruction_box, review_card, showing_problems, text_box
 from retriever_app.pages.search.model import suggestions
 from retriever_app.pages.teach import job as tunings
 from retriever_app.pages.teach import model
@@ -129,15 +130,12 @@ def _ask(index: Index, session: _Session, lessons: Lessons | None, options: Sequ
     lacking = model.lacking(session.answers, options)
     if lacking:
         st.text(lacking)
-
-    def tune() -> None:
-        attempt(lambda: tunings.begin(index, session.name[1], session.answers))
-
+    tune = partial(tunings.begin, index, session.name[1], session.answers)
     off, learning = busy or bool(lacking), model.LEARN_HELP if lessons is not None and lessons.tuned else None
     with st.container(horizontal=True):
         st.button("Learn from these answers", type="primary", disabled=off, on_click=_go, help=learning)
-        st.button("Fine-tune on these answers", disabled=off, on_click=tune, help=model.TUNE_HELP)
-        st.button("Other reviews", on_click=lambda: attempt(lambda: session.offer(index)), icon=":material/refresh:")
+        action_button("Fine-tune on these answers", tune, disabled=off, help=model.TUNE_HELP)
+        action_button("Other reviews", partial(session.offer, index), icon=":material/refresh:")
 
 
 def _answer(session: _Session, review: Asked, options: Sequence[str]) -> None:

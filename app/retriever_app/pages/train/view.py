@@ -12,7 +12,7 @@ from retriever.index.model_names import read_promotion
 from retriever.training.run.scores import Candidate
 from retriever.training.splits import ENOUGH_ROWS, LEAST_ROWS
 from retriever_app import charts, resources, state
-from retriever_app.components import attempt, show_problem, showing_problems, theme
+from retriever_app.components import action_button, show_problem, showing_problems, theme
 from retriever_app.pages.train import model, table
 from retriever_app.pages.train.job import Status, Training, Trainings
 from retriever_app.pages.train.model import ChosenTraining, Line, Rows
@@ -86,7 +86,7 @@ def _new(trainings: Trainings) -> None:
     def create() -> None:
         state.change(ChosenTraining, training=trainings.create(name, rows or []).name)
 
-    st.button("Create the training", type="primary", on_click=attempt, args=(create,), disabled=rows is None)
+    action_button("Create the training", create, type="primary", disabled=rows is None)
 
 
 def _uploaded() -> Rows | None:
@@ -169,7 +169,7 @@ def _running(trainings: Trainings, training: Training) -> None:
     if status == "stopping":
         st.text("It stops after this step and keeps its state.")
     else:
-        st.button("Stop", icon=":material/stop:", on_click=attempt, args=(lambda: trainings.stop(training),))
+        action_button("Stop", partial(trainings.stop, training), icon=":material/stop:")
     st.caption("It continues when this page is closed, at a lower priority than searches.")
 
 
@@ -221,7 +221,7 @@ def _rows(trainings: Trainings, training: Training) -> None:
             def copy() -> None:
                 state.change(ChosenTraining, training=trainings.create(trainings.free_name(), training.rows()).name)
 
-            st.button("Copy to a new training", on_click=attempt, args=(copy,))
+            action_button("Copy to a new training", copy)
 
 
 def _start(trainings: Trainings, training: Training, base: str, label: str, *, able: bool) -> None:
@@ -229,13 +229,12 @@ def _start(trainings: Trainings, training: Training, base: str, label: str, *, a
     if holder is not None:
         st.text(f"{holder} is being trained. Only one training runs at a time.")
     with st.container(horizontal=True):
-        st.button(
+        action_button(
             label,
+            partial(trainings.start, training, base),
             type="primary",
             icon=":material/play_arrow:",
             disabled=holder is not None or not able,
-            on_click=attempt,
-            args=(partial(trainings.start, training, base),),
         )
         _discard(trainings, training)
 
@@ -262,7 +261,7 @@ def _discard(trainings: Trainings, training: Training) -> None:
 
     with st.popover("Discard", icon=":material/delete:"):
         st.text("This deletes the rows, the saved states and the model.")
-        st.button("Delete for good", on_click=attempt, args=(discard,))
+        action_button("Delete for good", discard)
 
 
 def _bases(trainings: Trainings) -> dict[str, str]:
@@ -289,7 +288,7 @@ def _promotion(trainings: Trainings) -> None:
     if promotion is not None:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.text(f"New indexes use {_own(trainings).get(str(promotion.folder), promotion.folder)}.")
-            st.button("Back to the shipped model", on_click=attempt, args=(_reset,))
+            action_button("Back to the shipped model", _reset)
 
 
 def _reset() -> None:
