@@ -148,9 +148,8 @@ def _offers(index: Index) -> tuple[list[ReaderPlace], str]:
 
 def _choose(places: Sequence[ReaderPlace]) -> ReaderPlace:
     """Draw the choice of a language model where there are several, and return it."""
-    if len(places) == 1:
-        return places[0]
-    return st.selectbox("Language model", places, format_func=lambda place: place.name)
+    named = {place.name: place for place in places}
+    return named[st.selectbox("Language model", list(named))] if len(named) > 1 else places[0]
 
 
 def _consent(index: Index, place: ReaderPlace, sends: str, label: str, begin: Callable[[], None]) -> None:

@@ -151,6 +151,19 @@ def test_what_may_be_sent_to_one_language_model_is_not_sent_to_another(make, app
     assert [one.label for one in session.button].count(READ) == 1
 
 
+def test_what_a_language_model_read_stands_apart_and_the_rest_is_not_read_unasked(make, app, reader):
+    with Index(make(instructions=[WHO]), encoder=load_encoder()) as index:
+        index.teaching.allow("api.example.com")
+        index.teaching.read_by(WHO, NAME)
+        index.cluster(WHO, k=2, read=3)
+    session = app("model")
+    table = session.dataframe[0].value
+    assert list(table["instruction"]) == ["No instruction", WHO, WHO]
+    assert list(table["read by"]) == ["keywords", "keywords", NAME]
+    assert table["read"].iloc[-1] < 1
+    assert next(one for one in session.button if one.label == "Read the rest").disabled
+
+
 def test_each_reading_of_the_app_keeps_to_the_limits_of_the_settings(make, app, reader):
     folder = make()
     with Index(folder, encoder=load_encoder()) as index:

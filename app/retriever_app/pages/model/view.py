@@ -13,7 +13,7 @@ from retriever.index.verdicts.diagnosis import Diagnosis
 from retriever.index.verdicts.judging import TEXTS
 from retriever.serving.jobs import Job
 from retriever.workspace import Index
-from retriever_app import resources, state, text
+from retriever_app import readers, resources, state, text
 from retriever_app.background import READING, reporting
 from retriever_app.components import action_button, ended, facts, instruction_box, showing_problems, watch
 from retriever_app.pages.clusters.model import expected_seconds
@@ -35,7 +35,7 @@ def main() -> None:
 
 def _describe() -> None:
     index = resources.needed_index()
-    status = resources.status(index)
+    status = index.status()
     facts(model.index_facts(status))
     st.subheader("Instructions")
     st.caption("The model reads every review once for each instruction. Where all are read, answers come at once.")
@@ -58,26 +58,27 @@ def _describe() -> None:
 
 def _upkeep(index: Index, views: Sequence[ViewStatus]) -> None:
     """Draw what can be done with the vectors of an instruction: read the rest of the reviews, or drop them."""
-    own = {view.instruction: view for view in views if view.instruction}
+    own = list(dict.fromkeys(view.instruction for view in views if view.instruction))
     name = f"read {index.identity}"
     job = resources.jobs().find(name)
     if (job is not None and ended(job) is None) or not own:
         return
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        view = own[st.selectbox("Of the instruction", list(own), key=f"view to keep up {hash(tuple(own))}")]
-        status = resources.status(index)
-        lacking = round((1 - view.coverage) * status.texts)
-        seconds = text.about(expected_seconds(status, lacking))
-        begin = partial(resources.jobs().start, name, "Reading", partial(_read, index, view.instruction))
+        instruction = st.selectbox("Of the instruction", own, key=f"view to keep up {hash(tuple(own))}")
+        lacking = len(index.upkeep.lacking([instruction]))
+        seconds = text.about(expected_seconds(resources.status(index), lacking))
+        by_itself = readers.reads(index.teaching.reader(instruction))
+        nothing = "A language model reads this where a page asks it." if by_itself else "All reviews are read."
+        begin = partial(resources.jobs().start, name, "Reading", partial(_read, index, instruction))
         action_button(
             "Read the rest",
             begin,
             disabled=not lacking,
-            help=f"{text.count(lacking, 'review')}, about {seconds}" if lacking else "All reviews are read.",
+            help=f"{text.count(lacking, 'review')}, about {seconds}" if lacking else nothing,
         )
         action_button(
             "Drop",
-            partial(index.upkeep.drop_views, [view.instruction]),
+            partial(index.upkeep.drop_views, [instruction]),
             icon=":material/delete:",
             help="Frees disk space. The reviews stay, and are read again when they are needed.",
         )
