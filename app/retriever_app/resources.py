@@ -93,11 +93,11 @@ def _indexes(folder: IndexFolder) -> IndexPool:
 
 def status(index: Index) -> IndexStatus:
     """Read the current status of the index, but for verdicts and last uses, which nothing tells of."""
-    return _status(index, index.identity, index.revision, profiling.last_change(index))
+    return _status(index, index.identity, index.revision)
 
 
 @st.cache_data(show_spinner=False, max_entries=MOST_OPEN)
-def _status(_index: Index, name: str, revision: int, change: str) -> IndexStatus:
+def _status(_index: Index, name: str, revision: int) -> IndexStatus:
     return _index.status()
 
 

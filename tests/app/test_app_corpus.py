@@ -2,10 +2,9 @@ import json
 
 import pytest
 from app_checks import click, drop, finish, shown, whole
-from app_fakes import OWN_COLUMNS, REVIEWS, KeywordEncoder, documents, load_encoder
+from app_fakes import OWN_COLUMNS, REVIEWS, KeywordEncoder, load_encoder
 
 from retriever.core.errors import EncoderError
-from retriever.core.types import BadRow
 from retriever.workspace import Index
 from retriever_app.pages.corpus import job as intake
 
@@ -170,13 +169,3 @@ def test_skipped_rows_name_no_folder(indexes, app):
     assert (skipped["why"], skipped["file"]) == (
         "the id '1' is taken by twice.jsonl:1; ids must differ within one input", "twice.jsonl"
     )  # fmt: skip
-
-
-def test_rows_that_the_last_indexing_skipped_are_shown_where_nothing_else_changed(make, app):
-    folder = make()
-    session = app("corpus")
-    assert not [one for one in session.expander if "skipped" in one.label]
-    with Index(folder, encoder=load_encoder()) as index:
-        index.add([*documents(REVIEWS), BadRow("a.csv", 7, None, "It has no text.", "x")])
-    whole(session.run())
-    assert [one.label for one in session.expander if "skipped" in one.label] == ["1 row skipped by the last indexing"]

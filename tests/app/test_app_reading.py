@@ -145,6 +145,7 @@ def test_what_may_be_sent_to_one_language_model_is_not_sent_to_another(make, app
         session = settle(click(settle(app("compare", q="lamp", first=WHO)), READ))
         assert not resources.jobs().named("reader ")  # it was tried out before
         sent = len(reader.asked)
+        reader.fingerprint = "another".ljust(64, "0")
         index.teaching.read_by(WHO, f"{NAME}-2")
     session = settle(whole(session.run()))
     assert len(reader.asked) == sent
@@ -175,10 +176,18 @@ def test_each_reading_of_the_app_keeps_to_the_limits_of_the_settings(make, app, 
         session = settle(settle(click(settle(app("search", q="lamp", instruction=WHO)), READ)))
         assert len(reader.asked) == count
     assert "2 reviews not read by the language model: a limit in settings" in shown(session).replace("\\", "")
-    session = settle(settle(click(settle(app("compare", q="toy", first=WHO)), READ)))
-    assert "2 reviews not read by the language model" in shown(session).replace("\\", "")
     settings.write_text("[reading]\nmax_text = 2\n")
     assert "settings.toml: 'max_text' is no setting" in shown(app("search")).replace("\\", "")
+
+
+def test_a_limit_that_the_first_of_two_searches_met_is_told(make, app, reader):
+    folder = make()
+    with Index(folder, encoder=load_encoder()) as index:
+        index.teaching.allow("api.example.com")
+        index.teaching.read_by(WHO, NAME)
+    (folder.parent / "settings.toml").write_text("[reading]\nmax_texts = 2\n")
+    session = settle(settle(click(settle(app("compare", q="lamp", first=WHO)), READ)))
+    assert "4 reviews not read by the language model" in shown(session).replace("\\", "")
 
 
 def test_a_host_needs_a_yes_before_the_first_text(make, app, reader):
