@@ -6,7 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from retriever.core.results import IndexingReport
+from retriever.index.indexing import OnIndexing
+from retriever.serving.jobs import Job
 from retriever_app.text import seconds as duration
+
+READING = "Reading the reviews under the instruction"
+JUDGING = "Checking whether the model follows this instruction"
 
 PAUSE_SECONDS = 1.5  # in which nobody waits, before other work goes on
 MOST_SECONDS = 30.0  # that other work waits at a time, however much is searched
@@ -35,6 +41,26 @@ class Progress:
         if not self.share or not self.seconds:
             return self.doing
         return f"{self.doing}, about {duration(self.seconds * (1 - self.share) / self.share)} left"
+
+
+def reporting(job: Job, doing: str, judging: str = JUDGING, check: Callable[[], object] | None = None) -> OnIndexing:
+    """Tell that a job begins, and return what tells the share of texts that it has read.
+
+    Args:
+        job: ends between two reports where it is stopped.
+        doing: for the user.
+        judging: the same, while the reader's own check of the question goes on.
+        check: called at each report in place of the job's own.
+    """
+    check = check or job.check
+    job.tell(Progress(doing))
+
+    def report(done: IndexingReport) -> None:
+        check()
+        share = done.in_hand / done.expected if done.expected else None
+        job.tell(Progress(judging, share) if done.judging else Progress(doing, share, done.seconds))
+
+    return report
 
 
 class Foreground:

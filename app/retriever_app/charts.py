@@ -7,7 +7,7 @@ from typing import Any
 Spec = dict[str, Any]
 
 _BAR_ROW, _SCORE_ROW, _AROUND_SCORES = 22, 40, 90  # pixels of a bar, of a score, and of axis and legend
-_ROOM = 1.2  # beyond the longest bar, for its number
+_NUMBER = 34  # pixels beyond the longest bar, for its number
 _MANY = 24  # months from which bars have no space between them
 
 
@@ -72,9 +72,10 @@ def bar_chart(counts: Mapping[str, int], colour: str, colours: Colours, *, share
         for kind, count in counts.items()
     ]
     axis = _names(colours, labelLimit=190)
-    length = channel("reviews", "quantitative", axis=None, scale={"domain": [0, most * _ROOM], "nice": False})
+    length = channel("reviews", "quantitative", axis=None, scale={"domain": [0, most], "nice": False})
     return {
         "height": _BAR_ROW * len(values),
+        "padding": {"left": 5, "top": 5, "bottom": 5, "right": _NUMBER},
         "config": {"view": {"stroke": None}},
         "data": {"values": values},
         "encoding": {

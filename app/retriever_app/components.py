@@ -9,6 +9,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import streamlit as st
 
@@ -60,6 +61,11 @@ def attempt(action: Callable[[], object]) -> None:
         st.session_state[_PROBLEM] = error
 
 
+def action_button(label: str, action: Callable[[], object], **options: Any) -> None:  # noqa: ANN401 - of st.button
+    """Draw a button that does something; what goes wrong is shown at the top of the page."""
+    st.button(label, on_click=attempt, args=(action,), **options)
+
+
 def show_attempt() -> None:
     """Show what went wrong with the last button, once."""
     if (error := st.session_state.pop(_PROBLEM, None)) is not None:
@@ -84,7 +90,7 @@ def watch(job: Job, key: str = "", beside: Callable[[], None] | None = None) -> 
     progress: Progress = snapshot.progress or Progress(job.title)
     with st.container(border=True):
         sentence = f"{progress.sentence}; stopping" if stopping else progress.sentence
-        st.progress(1.0 if progress.share is None else progress.share, text=plain(sentence))
+        st.progress(progress.share or 0.0, text=plain(sentence))
         with st.container(horizontal=True, vertical_alignment="center"):
             if snapshot.progress is not None:
                 st.button("Stop", f"stop {key}", on_click=job.stop, disabled=stopping, icon=":material/stop_circle:")

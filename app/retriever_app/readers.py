@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from retriever.clusters.titles import TEXTS_A_TITLE
 from retriever.core.errors import EncoderError
 from retriever.core.requests import SearchOptions
-from retriever.core.results import SearchResult
 from retriever.core.types import Document
 from retriever.index.teaching.readers import GIVEN, ReaderPlace
 from retriever.index.teaching.unanswered import AnswersStatus
@@ -29,14 +28,6 @@ MOST_A_SEARCH = _OPTIONS.costly_texts * _OPTIONS.costly_rounds
 
 
 @dataclass(frozen=True, slots=True)
-class Offers:
-    """The language models to choose from, and why there is none where there is none."""
-
-    places: Sequence[ReaderPlace]
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class AnswerRow:
     """A text with its answer; empty where it has none."""
 
@@ -45,8 +36,10 @@ class AnswerRow:
     answer: str
 
 
-def offers(place: Callable[[str], ReaderPlace], configured: str, known: Sequence[str]) -> Offers:
-    """Return the language models that can be asked: the configured one first, then those that have read before.
+def offers(place: Callable[[str], ReaderPlace], configured: str, known: Sequence[str]) -> tuple[list[ReaderPlace], str]:
+    """Return the language models that can be asked, and the reason where there is none.
+
+    The configured one comes first, then those that have read before.
 
     Args:
         place: where a reader gets texts; raises `EncoderError` where it cannot be asked.
@@ -59,7 +52,7 @@ def offers(place: Callable[[str], ReaderPlace], configured: str, known: Sequence
             places.append(place(name))
         except EncoderError as error:
             reason = reason or f"{error.message} {error.hint}".strip()
-    return Offers(places, "" if places else reason or SETUP)
+    return places, "" if places else reason or SETUP
 
 
 def reads(reader: str) -> bool:
@@ -114,14 +107,9 @@ def titles_send(clusters: int) -> str:
     return f"Titles send at most {text.count(clusters * TEXTS_A_TITLE, 'review')}, some of them twice"
 
 
-def hit_rows(result: SearchResult) -> list[AnswerRow]:
-    """Return the hits of a search with their answers, best first."""
-    return [_row(hit.unit or hit.document, hit.words) for hit in result.hits]
-
-
-def text_rows(documents: Sequence[Document], answers: Sequence[Sequence[str]]) -> list[AnswerRow]:
+def answer_rows(texts: Sequence[tuple[Document, Sequence[str]]]) -> list[AnswerRow]:
     """Return texts with their answers, the first `MOST_ROWS`."""
-    return [_row(*pair) for pair in zip(documents[:MOST_ROWS], answers[:MOST_ROWS], strict=True)]
+    return [_row(*text) for text in texts[:MOST_ROWS]]
 
 
 def corrections(rows: Sequence[AnswerRow], edited: Mapping[int, Mapping[str, str | None]]) -> dict[str, str | None]:

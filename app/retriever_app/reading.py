@@ -5,7 +5,7 @@ A page sends nothing by being opened: each session agrees, by a button, to what 
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 
 import streamlit as st
@@ -15,12 +15,13 @@ from retriever.index.teaching.readers import DEFAULT, ReaderPlace
 from retriever.serving.jobs import Job
 from retriever.workspace import Index
 from retriever_app import readers, resources, state
-from retriever_app.components import attempt, ended, show_attempt, show_problem
-from retriever_app.readers import AnswerRow, Offers
+from retriever_app.components import action_button, attempt, ended, show_attempt, show_problem
+from retriever_app.readers import AnswerRow
 from retriever_app.text import plain
 
-_AGREED = "reading: agreed"  # index, question and what may be sent
+_AGREED = "reading: agreed"  # index, question, language model and what it may be sent
 _CORRECTED = "reading: corrected"  # counts corrections
+_READ = "Read with it"
 _WAIT_SECONDS = 0.6  # a page waits, so that what is quick shows no progress
 
 
@@ -47,14 +48,14 @@ def offer(
     if readers.reads(reader):
         return
     with st.expander("Let a language model read this question", type="compact"):
-        offers = _offers(index)
-        if not offers.places:
-            st.caption(plain(offers.reason))
+        places, reason = _offers(index)
+        if not places:
+            st.caption(plain(reason))
             return
-        place = _choose(offers)
+        place = _choose(places)
         if beside is not None:
             beside()
-        _ask(index, question, place, sends)
+        _consent(index, place, sends, _READ, lambda: _begin(index, question, place, sends))
 
 
 def offer_titles(index: Index, clusters: int, begin: Callable[[ReaderPlace], None]) -> None:
@@ -65,12 +66,11 @@ def offer_titles(index: Index, clusters: int, begin: Callable[[ReaderPlace], Non
         clusters: how many there are.
         begin: begins the work, with the language model that was chosen and agreed to.
     """
-    offers = _offers(index)
-    places = [place for place in offers.places if place.host]
+    places = [place for place in _offers(index)[0] if place.host]
     if not places:
         return
     with st.popover("Name clusters by a language model", icon=":material/chat:"):
-        place = _choose(replace(offers, places=places))
+        place = _choose(places)
         _consent(index, place, readers.titles_send(clusters), "Name them", lambda: begin(place))
 
 
@@ -81,7 +81,7 @@ def ready(index: Index, question: str, sends: str) -> bool:
     """
     question = question.strip()
     reader = index.teaching.reader(question) if question else ""
-    if not readers.reads(reader) or (index.identity, question, sends) in st.session_state.get(_AGREED, ()):
+    if not readers.reads(reader) or (index.identity, question, reader, sends) in st.session_state.get(_AGREED, ()):
         return True
     status = index.teaching.answers_status(question)
     if status.answers >= status.texts:
@@ -92,7 +92,7 @@ def ready(index: Index, question: str, sends: str) -> bool:
         show_problem(error)
         return False
     with st.container(border=True):
-        _ask(index, question, place, sends)
+        _consent(index, place, sends, _READ, lambda: _agree(index, question, reader, sends))
     return False
 
 
@@ -142,20 +142,14 @@ def _correct(index: Index, question: str, rows: Sequence[AnswerRow]) -> None:
         state.rerun()
 
 
-def _offers(index: Index) -> Offers:
-    """Return the language models that can be asked."""
+def _offers(index: Index) -> tuple[list[ReaderPlace], str]:
     return readers.offers(index.teaching.place, os.environ.get(readers.VARIABLE, ""), index.teaching.readers())
 
 
-def _choose(offers: Offers) -> ReaderPlace:
+def _choose(places: Sequence[ReaderPlace]) -> ReaderPlace:
     """Draw the choice of a language model where there are several, and return it."""
-    places = {place.name: place for place in offers.places}
-    return places[st.selectbox("Language model", list(places)) if len(places) > 1 else next(iter(places))]
-
-
-def _ask(index: Index, question: str, place: ReaderPlace, sends: str) -> None:
-    """Draw what goes where, with the button that lets a language model read a question."""
-    _consent(index, place, sends, "Read with it", lambda: _begin(index, question, place, sends))
+    named = {place.name: place for place in places}
+    return named[st.selectbox("Language model", list(named))] if len(named) > 1 else places[0]
 
 
 def _consent(index: Index, place: ReaderPlace, sends: str, label: str, begin: Callable[[], None]) -> None:
@@ -168,7 +162,11 @@ def _consent(index: Index, place: ReaderPlace, sends: str, label: str, begin: Ca
             index.teaching.allow(place.host)
         begin()
 
-    st.button(label, type="primary", disabled=not may, on_click=attempt, args=(agree,))
+    action_button(label, agree, type="primary", disabled=not may)
+
+
+def _agree(index: Index, question: str, reader: str, sends: str) -> None:
+    st.session_state.setdefault(_AGREED, set()).add((index.identity, question, reader, sends))
 
 
 def _begin(index: Index, question: str, place: ReaderPlace, sends: str) -> None:
@@ -177,7 +175,7 @@ def _begin(index: Index, question: str, place: ReaderPlace, sends: str) -> None:
     def work(job: Job) -> None:
         index.teaching.read_by(question, place.name)
 
-    st.session_state.setdefault(_AGREED, set()).add((index.identity, question, sends))
+    _agree(index, question, place.name, sends)
     resources.jobs().start(_name(index, question), "Trying out the language model", work)
 
 
@@ -203,8 +201,8 @@ def _show_serving(index: Index, question: str, reader: str, beside: Callable[[],
     """Draw who answers a question, and the way back to the index's own model."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(f":material/chat: {plain(readers.serving(reader))}")
-        back = lambda: index.teaching.read_by(question, DEFAULT)  # noqa: E731
-        st.button("Use the index's own model again", type="tertiary", on_click=attempt, args=(back,))
+        back = partial(index.teaching.read_by, question, DEFAULT)
+        action_button("Use the index's own model again", back, type="tertiary")
         if beside is not None and readers.reads(reader):
             beside()
 

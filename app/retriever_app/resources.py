@@ -92,7 +92,7 @@ def _indexes(folder: IndexFolder) -> IndexPool:
 
 
 def status(index: Index) -> IndexStatus:
-    """Read the current status of the index."""
+    """Read the current status of the index, but for verdicts and last uses, which nothing tells of."""
     return _status(index, index.identity, index.revision)
 
 
@@ -103,23 +103,17 @@ def _status(_index: Index, name: str, revision: int) -> IndexStatus:
 
 def columns(index: Index) -> Columns:
     """Return which of the index's fields hold what."""
-    return _columns(index, index.identity, profiling.last_change(index))
+    return profile(index).columns
 
 
 def profile(index: Index) -> Profile:
     """Return the index's counts as they are now."""
-    name, change = index.identity, profiling.last_change(index)
-    return _profile(index, name, change, _columns(index, name, change))
+    return _profile(index, index.identity, profiling.last_change(index))
 
 
 @st.cache_data(show_spinner=False, max_entries=MOST_OPEN)
-def _columns(_index: Index, name: str, change: str) -> Columns:
-    return profiling.read_columns(_index)
-
-
-@st.cache_data(show_spinner=False, max_entries=MOST_OPEN)
-def _profile(_index: Index, name: str, change: str, columns: Columns) -> Profile:
-    return profiling.profile(_index, columns)
+def _profile(_index: Index, name: str, change: str) -> Profile:
+    return profiling.profile(_index, profiling.read_columns(_index))
 
 
 def choose_index() -> None:

@@ -21,26 +21,42 @@ import streamlit as st
 T = TypeVar("T")
 Params = dict[str, list[str]]
 
-_ARRIVED, _READ = "state: arrived", "state: read"
-_DRAWN, _RESEND = "state: drawn", "state: resend"
+_ARRIVED, _WRITTEN, _LINKED = "state: arrived", "state: written", "state: linked"
+_READ, _DRAWN, _RESEND = "state: read", "state: drawn", "state: resend"
 
 
 def begin() -> None:
     """Note the URL this run began with; called once a run, before any `current`.
 
+    The URL decides where it differs from what was last written there: a link was opened, or the browser went back. An
+    empty URL, as after a change of pages, brings back what the session had. A URL that comes with a widget just used
+    decides nothing: the browser had not seen yet what was last written.
+
     After a run that was cut short, widgets are sent their values again: that run may have been the only one to send
     them, and the browser fills those that it has not seen with Streamlit's defaults. Texts are not sent again, as
     that would undo what is being typed: their boxes are drawn with `components.text_box`.
     """
-    st.session_state[_ARRIVED] = {name: st.query_params.get_all(name) for name in st.query_params}
-    st.session_state[_READ] = set()
+    arrived = {name: st.query_params.get_all(name) for name in st.query_params}
+    used = any(_kept(kind) != replace(_kept(kind), **_held(kind)) for kind in st.session_state.get(_READ, ()))
+    st.session_state[_ARRIVED] = arrived
+    st.session_state[_LINKED] = bool(arrived) and not used and arrived != st.session_state.get(_WRITTEN)
+    st.session_state[_READ] = {}
     st.session_state[_RESEND] = not st.session_state.pop(_DRAWN, True)
     st.session_state[_DRAWN] = False
 
 
 def end() -> None:
-    """Note that the page was drawn to its end; called once a run, after all widgets."""
+    """Note that the page was drawn to its end, and write its state to the URL; called once a run, after all widgets.
+
+    All is written at once: whatever was changed is one step on the way back in the browser.
+    """
     st.session_state[_DRAWN] = True
+    url = dict(st.session_state[_ARRIVED])
+    for kind, spelled in st.session_state[_READ].items():
+        url = {name: values for name, values in url.items() if name not in _hints(kind)} | spelled
+    if url != st.session_state[_ARRIVED]:
+        st.query_params.from_dict(url)
+    st.session_state[_WRITTEN] = url
 
 
 def rerun() -> NoReturn:
@@ -52,35 +68,25 @@ def rerun() -> NoReturn:
     st.rerun()
 
 
-def current(kind: type[T]) -> T:
-    """Return the state of a kind as this run has it, and bring URL and widgets into line with it.
+def follows_link() -> bool:
+    """Whether the URL decides in this run: a link was opened, or the browser went back or forward."""
+    linked: bool = st.session_state[_LINKED]
+    return linked
 
-    The URL decides where it differs from what was last written there: a link was opened, or the browser went back. An
-    empty URL, as after a change of pages, brings back what the session had. A URL that comes with a widget just used
-    decides nothing: the browser had not seen yet what was last written.
-    """
-    arrived: Params = st.session_state[_ARRIVED]
-    kept: T = st.session_state.get(_name(kind), kind())
-    mine = {field: arrived[field] for field in _hints(kind) if field in arrived}
-    used = any(getattr(kept, field) != value for field, value in _held(kind).items())
-    first = _name(kind) not in st.session_state[_READ]
-    if arrived and first and not used and mine != st.session_state.get(_name(kind, "url")):
-        kept = parse(kind, arrived)
-        _forget(kind)
-    resend = st.session_state[_RESEND] and first
-    st.session_state[_READ].add(_name(kind))
-    held = _held(kind)
+
+def current(kind: type[T]) -> T:
+    """Return the state of a kind as this run has it, and bring its widgets into line with it."""
+    first, hints = kind not in st.session_state[_READ], _hints(kind)
+    kept = _kept(kind)
+    if first and follows_link():
+        kept = parse(kind, st.session_state[_ARRIVED])
+        for field in hints:
+            st.session_state.pop(key(kind, field), None)
+    resend, held = first and st.session_state[_RESEND], _held(kind)
     state = replace(kept, **held)  # type: ignore[type-var]
-    hints = _hints(kind)
-    change(
-        kind,
-        **{
-            field: getattr(state, field)
-            for field, hint in hints.items()
-            if field not in held or (resend and hint is not str)
-        },
-    )
-    _write(kind, params(state))
+    shown = [field for field, hint in hints.items() if field not in held or (resend and hint is not str)]
+    change(kind, **{field: getattr(state, field) for field in shown})
+    st.session_state[_READ][kind] = params(state)
     st.session_state[_name(kind)] = state
     return state
 
@@ -127,8 +133,13 @@ def _hints(kind: type[Any]) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in fields(kind)}
 
 
-def _name(kind: type[Any], what: str = "kept") -> str:
-    return f"state: {kind.__name__} {what}"
+def _name(kind: type[Any]) -> str:
+    return f"state: {kind.__name__}"
+
+
+def _kept(kind: type[T]) -> T:
+    kept: T = st.session_state.get(_name(kind), kind())
+    return kept
 
 
 def _held(kind: type[Any]) -> dict[str, Any]:
@@ -139,21 +150,6 @@ def _held(kind: type[Any]) -> dict[str, Any]:
             value = st.session_state[name]
             held[field] = tuple(value) if get_origin(hint) is tuple else value
     return held
-
-
-def _forget(kind: type[Any]) -> None:
-    for field in _hints(kind):
-        st.session_state.pop(key(kind, field), None)
-
-
-def _write(kind: type[Any], wanted: Params) -> None:
-    st.session_state[_name(kind, "url")] = wanted
-    for field in _hints(kind):
-        there = st.query_params.get_all(field)
-        if field in wanted and there != wanted[field]:
-            st.query_params[field] = wanted[field]
-        elif field not in wanted and there:
-            del st.query_params[field]
 
 
 def _spell(value: object) -> list[str]:

@@ -3,6 +3,7 @@
 Reviews are anybody's words: `plain` escapes what Streamlit would take for Markdown.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,6 +32,13 @@ _NEXT: tuple[tuple[type[RetrieverError], str], ...] = (
     ),
     (IndexLockedError, "Something is being written to this index right now. Try again when it has finished."),
 )
+_OF_COMMANDS = {  # an option that a hint names, and what to do about it here
+    "--where": "Loosen the filters on the left.",
+    "-k": "Choose fewer clusters.",
+    "--instruction": "Enter a question.",
+    "--rename": "Enter a name.",
+    "--reader": "Try again, or choose another language model.",
+}
 _VERDICT_ICONS = {"followed": ":material/check_circle:", "unclear": ":material/help:", "hardly": ":material/warning:"}
 
 
@@ -110,7 +118,8 @@ def problem(error: BaseException) -> Problem:
             f"Unexpected error: {type(error).__name__}.",
             "You can go on using the app. If it happens again, report it with what the terminal shows.",
         )
-    advice = next((advice for kind, advice in _NEXT if isinstance(error, kind)), error.hint)
+    named = (advice for option, advice in _OF_COMMANDS.items() if re.search(rf"(?<!\S){option}\b", error.hint))
+    advice = next((advice for kind, advice in _NEXT if isinstance(error, kind)), next(named, error.hint))
     return Problem(error.message, advice)
 
 

@@ -5,12 +5,11 @@ from functools import partial
 import streamlit as st
 
 from retriever.core.errors import RetrieverError
-from retriever.core.results import IndexingReport
 from retriever.serving.jobs import Job
 from retriever.workspace import Index
 from retriever_app import resources, state, text
-from retriever_app.background import FOREGROUND, Progress
-from retriever_app.components import attempt, ended
+from retriever_app.background import FOREGROUND, JUDGING, reporting
+from retriever_app.components import action_button, ended
 from retriever_app.pages.teach.model import TaughtQuestion
 from retriever_app.resources import Chosen
 from retriever_app.text import VerdictLine
@@ -75,12 +74,9 @@ def _show_line(instruction: str, line: VerdictLine) -> None:
 
 
 def _check(index: Index, instruction: str, job: Job) -> None:
-    def report(done: IndexingReport) -> None:
-        share = done.in_hand / max(done.expected or 1, 1)
-        job.tell(Progress("Checking whether the model follows this instruction", share))
-        FOREGROUND.give_way(job.check)
-
-    FOREGROUND.give_way(job.check)
+    give_way = partial(FOREGROUND.give_way, job.check)
+    report = reporting(job, JUDGING, check=give_way)
+    give_way()
     index.teaching.judge(instruction, progress=report)
 
 
@@ -90,4 +86,4 @@ def _show_job(job: Job, name: str, place: str) -> None:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.caption("Nobody has checked yet whether the model follows this instruction.")
             forget = partial(resources.jobs().forget, name)
-            st.button("Check", key=f"again {place} {name}", on_click=attempt, args=(forget,), type="tertiary")
+            action_button("Check", forget, key=f"again {place} {name}", type="tertiary")

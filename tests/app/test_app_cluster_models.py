@@ -167,11 +167,11 @@ def test_cards_say_where_the_hit_is_on_the_other_side(compared):
     places = {line.id: line.rank for line in right}
     for line in left:
         if line.id not in places:
-            assert (line.mark, line.way) == ("only here", None)
+            assert line.moved == "only here"
         else:
             sign = {1: "▼", 0: "=", -1: "▲"}[(line.rank > places[line.id]) - (line.rank < places[line.id])]
-            assert line.mark == f"{sign} {places[line.id]} on the other side"
-    assert {line.mark for line in left} != {"only here"}
+            assert line.moved == f"{sign} {places[line.id]} on the other side"
+    assert {line.moved for line in left} != {"only here"}
 
 
 def test_what_was_compared_in_a_sentence_and_in_rows(compared):

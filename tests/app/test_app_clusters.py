@@ -98,6 +98,11 @@ def test_the_report_of_what_is_shown_is_made_on_demand(opened, make):
     assert job.report_file(index, drawn.found, groups, "md").decode().startswith(f"# {PRODUCT}\n")
 
 
+def test_a_number_of_reviews_to_read_makes_no_other_clusters_where_none_is_sent(opened):
+    opened(instruction=PRODUCT, groups="3", read="5")
+    assert resources.clusterings().find(resources.open_index("reviews"), Ask(PRODUCT, 3)) is not None
+
+
 def test_what_takes_long_is_begun_by_the_user(make, app, monkeypatch):
     make()
     monkeypatch.setattr(clusters, "AT_ONCE", 0.0)
@@ -128,6 +133,7 @@ def test_an_error_is_told_and_can_be_mended(make, app):
     make()
     session = settle(app("clusters", groups="9"))
     assert "did not work" in shown(session)
+    assert "Choose fewer clusters." in shown(session)
     session.selectbox(key="Grouping.groups").set_value(2).run()
     assert len(names(settle(session))) == 2
 

@@ -171,3 +171,19 @@ def test_a_finger_scrolls_past_the_map_and_a_tap_chooses(visit):
     page.wait_for_url(re.compile("clusters="))
     page.get_by_role("button", name="+ closer").tap()
     assert until(page, lambda: canvas(page).evaluate("(map) => map.style.touchAction") == "none")
+
+
+def test_the_way_back_leads_over_a_filter_to_what_was_chosen(visit):
+    page = visit(f"clusters?groups=2&instruction={PRODUCT}")
+    page.get_by_role("button", name="Read", exact=True).first.click()
+    page.wait_for_url(re.compile("clusters=0"))
+    rest(page)
+    chosen = page.url
+    page.get_by_text("5 ★", exact=True).first.click()
+    page.wait_for_url(lambda url: "stars=5" in url and "clusters=" not in url)
+    rest(page)
+    page.go_back()
+    page.wait_for_url(chosen)
+    page.get_by_role("button", name="Clear", exact=True).wait_for()
+    rest(page)
+    assert page.url == chosen

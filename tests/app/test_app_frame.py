@@ -68,11 +68,17 @@ def page():
         query: str = ""
         products: tuple[str, ...] = ()
 
+    @dataclass(frozen=True)
+    class Other:
+        exact: bool = False
+
     state.begin()
-    found = state.current(Small)
-    st.text(f"{found.query}|{','.join(found.products)}")
+    small, other = state.current(Small), state.current(Other)
+    st.text(f"{small.query}|{','.join(small.products)}")
     st.text_input("Query", key=state.key(Small, "query"))
     st.multiselect("Products", ["a", "b", "c"], key=state.key(Small, "products"))
+    st.checkbox(f"Exactly: {other.exact}", key=state.key(Other, "exact"))
+    state.end()
 
 
 @pytest.fixture
@@ -116,6 +122,10 @@ def test_a_widget_used_before_the_browser_has_seen_the_last_url_undoes_nothing(s
     session.multiselect[0].set_value(["b"]).run()
     assert session.text[0].value == "leaks|b"
     assert set(session.query_params) == {"index", "query", "products"}
+    session.query_params = {"index": "shop"}
+    session.checkbox[0].check().run()  # of another kind
+    assert session.text[0].value == "leaks|b"
+    assert set(session.query_params) == {"index", "query", "products", "exact"}
 
 
 def test_an_empty_url_brings_back_what_the_session_had(session):

@@ -115,7 +115,7 @@ UNREADABLE = [
     "[]",
     '{"file": 1, "index": "a", "columns": {}, "instructions": []}',
     '{"file": "a.csv", "index": [], "columns": {}, "instructions": []}',
-    '{"file": "a.csv", "index": "a", "columns": {"taste": "b"}, "instructions": []}',
+    '{"file": "a.csv", "index": "a", "columns": {"stars": 1}, "instructions": []}',
     '{"file": "a.csv", "index": "a", "columns": {}, "instructions": 3}',
 ]
 

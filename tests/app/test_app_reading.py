@@ -35,10 +35,10 @@ def place_of(name):
 
 
 def test_the_configured_model_is_offered_before_those_that_read_already():
-    names = [place.name for place in readers.offers(place_of, " chat:a ", ["chat:b", "chat:a", "chat:gone"]).places]
+    names = [place.name for place in readers.offers(place_of, " chat:a ", ["chat:b", "chat:a", "chat:gone"])[0]]
     assert names == ["chat:a", "chat:b"]
-    assert readers.offers(place_of, "", []).reason == readers.SETUP
-    assert readers.offers(place_of, "chat:gone", []).reason == "No endpoint is named. Set it."
+    assert readers.offers(place_of, "", []) == ([], readers.SETUP)
+    assert readers.offers(place_of, "chat:gone", []) == ([], "No endpoint is named. Set it.")
 
 
 def test_the_page_says_how_much_goes_where():
@@ -52,7 +52,7 @@ def test_the_page_says_how_much_goes_where():
 
 
 def test_what_is_written_in_the_table_goes_to_its_text_and_nothing_takes_it_back():
-    rows = readers.text_rows([Document("a", "It  broke. " * 20), Document("b", "Fine.")], [["lid", "x"], []])
+    rows = readers.answer_rows([(Document("a", "It  broke. " * 20), ["lid", "x"]), (Document("b", "Fine."), [])])
     assert rows[0].beginning.startswith("It broke. It broke.")
     assert len(rows[0].beginning) <= readers.BEGINNING + 2
     assert rows[1] == AnswerRow("b", "Fine.", "")
@@ -138,6 +138,33 @@ def test_the_search_is_begun_anew_once_the_reader_is_another(make, app, reader, 
     assert NAME in session.session_state["search: running"].name
 
 
+def test_what_may_be_sent_to_one_language_model_is_not_sent_to_another(make, app, reader):
+    with Index(make(), encoder=load_encoder()) as index:
+        index.teaching.allow("api.example.com")
+        index.teaching.read_by(WHO, NAME)
+        session = settle(click(settle(app("compare", q="lamp", first=WHO)), READ))
+        assert not resources.jobs().named("reader ")  # it was tried out before
+        sent = len(reader.asked)
+        reader.fingerprint = "another".ljust(64, "0")
+        index.teaching.read_by(WHO, f"{NAME}-2")
+    session = settle(whole(session.run()))
+    assert len(reader.asked) == sent
+    assert [one.label for one in session.button].count(READ) == 1
+
+
+def test_what_a_language_model_read_stands_apart_and_the_rest_is_not_read_unasked(make, app, reader):
+    with Index(make(instructions=[WHO]), encoder=load_encoder()) as index:
+        index.teaching.allow("api.example.com")
+        index.teaching.read_by(WHO, NAME)
+        index.cluster(WHO, k=2, read=3)
+    session = app("model")
+    table = session.dataframe[0].value
+    assert list(table["instruction"]) == ["No instruction", WHO, WHO]
+    assert list(table["read by"]) == ["keywords", "keywords", NAME]
+    assert table["read"].iloc[-1] < 1
+    assert next(one for one in session.button if one.label == "Read the rest").disabled
+
+
 def test_each_reading_of_the_app_keeps_to_the_limits_of_the_settings(make, app, reader):
     folder = make()
     with Index(folder, encoder=load_encoder()) as index:
@@ -151,6 +178,16 @@ def test_each_reading_of_the_app_keeps_to_the_limits_of_the_settings(make, app, 
     assert "2 reviews not read by the language model: a limit in settings" in shown(session).replace("\\", "")
     settings.write_text("[reading]\nmax_text = 2\n")
     assert "settings.toml: 'max_text' is no setting" in shown(app("search")).replace("\\", "")
+
+
+def test_a_limit_that_the_first_of_two_searches_met_is_told(make, app, reader):
+    folder = make()
+    with Index(folder, encoder=load_encoder()) as index:
+        index.teaching.allow("api.example.com")
+        index.teaching.read_by(WHO, NAME)
+    (folder.parent / "settings.toml").write_text("[reading]\nmax_texts = 2\n")
+    session = settle(settle(click(settle(app("compare", q="lamp", first=WHO)), READ)))
+    assert "4 reviews not read by the language model" in shown(session).replace("\\", "")
 
 
 def test_a_host_needs_a_yes_before_the_first_text(make, app, reader):

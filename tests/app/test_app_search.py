@@ -188,6 +188,15 @@ def test_an_index_that_changed_is_searched_again(make, app):
     assert len(texts(session)) == len(REVIEWS)
 
 
+def test_a_change_right_after_the_search_is_seen(make, app):
+    make(rows=REVIEWS[:2])
+    session = app("search", q="kettle")
+    assert session.session_state["search: running"].job.wait(PATIENCE).over
+    make(rows=REVIEWS)
+    whole(session.run())
+    assert len(texts(session)) == len(REVIEWS)
+
+
 def marks(session):
     """Return the first lines of the cards, those on the left first."""
     return [one.value for one in session.markdown if "-badge[" in one.value]

@@ -99,6 +99,24 @@ def test_what_was_taught_elsewhere_goes_on_here(page, app):
     assert not {row["text"] for row in ROWS[:8]} & set(asked(session).values())
 
 
+def test_what_is_taught_elsewhere_while_the_page_is_open_is_kept(page):
+    folder, session = page
+    before = set(asked(session))
+    with Index(folder, encoder=load_encoder()) as index:
+        index.teaching.teach(MOOD, [(row["id"], answer(row["text"])) for row in ROWS[:8]])
+    session = whole(session.run())
+    assert "cross: 4, glad: 4" in shown(session).replace("\\", "")
+    assert not before & set(asked(session))
+
+
+def test_reviews_are_chosen_anew_once_another_reads_the_question(page):
+    folder, session = page
+    before = set(asked(session))
+    with Index(folder, encoder=load_encoder()) as index:
+        index.teaching.give_answers(MOOD, {row["id"]: answer(row["text"]) for row in ROWS})
+    assert not before & set(asked(whole(session.run())))
+
+
 @pytest.fixture
 def tunable(indexes):
     """Make an index with a plain reader that can be fine-tuned, taught by some reviews, and return its lessons."""

@@ -47,6 +47,12 @@ def test_a_saved_clustering_is_renamed_merged_and_hidden_by_click_and_it_is_take
     assert ":gray[hidden]" not in shown(settle(session.run()))
 
 
+def test_a_name_under_which_nothing_is_saved_is_told(opened):
+    session = opened(show="saved", saved="gone")
+    assert "Nothing is saved as 'gone'." in shown(session)
+    assert session.selectbox(key="Grouping.saved").options == ["gone", "products"]
+
+
 def test_a_review_is_read_and_moved(opened):
     session = press(opened(show="saved", saved="products"), "topic read 2")
     assert session.query_params["clusters"] == "2"

@@ -25,20 +25,17 @@ from retriever.clusters.report import make_report, model_names, render
 from retriever.clusters.saved import SavedClustering
 from retriever.core.results import IndexingReport
 from retriever.core.types import Ids
-from retriever.index.indexing import OnIndexing
 from retriever.serving.jobs import Job, Snapshot, Work
 from retriever.workspace import Index
 from retriever_app import readers, reading, resources, text
-from retriever_app.background import FOREGROUND, Progress
+from retriever_app.background import FOREGROUND, JUDGING, READING, Progress, reporting
 from retriever_app.components import ended, show_problem, watch
 from retriever_app.pages.clusters import model
 from retriever_app.pages.clusters.model import Ask, Part
 from retriever_app.pages.clusters.saved_model import Topics, topics
 
 MOST_KEPT = 8
-READING = "Reading the reviews under the instruction"
 TITLING = "Naming the clusters"
-JUDGING = "Checking whether the model follows the instruction"
 _STOP_SECONDS = 0.2  # between looks at whether the job was stopped while it waits
 _WAIT_SECONDS = 0.6  # a page waits, so that what is quick shows no progress
 _GO = "clusters: go"
@@ -151,7 +148,7 @@ class ClusteringCache:
         watched = nullcontext() if index.teaching.wants_verdict(ask.instruction) else FOREGROUND.waited_for()
         with watched:
             reads = readers.reads(index.teaching.reader(ask.instruction))
-            progress = _reporting(job) if reads else None
+            progress = reporting(job, READING) if reads else None
             clustering = index.cluster(
                 ask.instruction, k=ask.groups or None, where=where, ids=ids, read=ask.read, progress=progress
             )
@@ -227,7 +224,7 @@ def saved(index: Index, name: str) -> SavedPage | None:
     jobs.forget_others(prefix, key)
 
     def work(job: Job) -> SavedPage:
-        clustering = index.clusterings.get(name, progress=_reporting(job))
+        clustering = index.clusterings.get(name, progress=reporting(job, READING))
         return SavedPage(clustering, topics(clustering), groups_of(clustering).by_document())
 
     job = jobs.find(key) or jobs.join(key, "Saved clusters", work)
@@ -254,7 +251,9 @@ def classify(index: Index, name: str, instruction: str, into: str, *, several: b
     categories = read_categories(into)
 
     def work(job: Job) -> None:
-        clustering = index.clusterings.classify(instruction, categories, several=several, progress=_reporting(job))
+        clustering = index.clusterings.classify(
+            instruction, categories, several=several, progress=reporting(job, READING)
+        )
         index.clusterings.save(name, clustering)
 
     resources.jobs().start(_making(index), "Categories", work)
@@ -264,7 +263,7 @@ def title(index: Index, name: str, reader: str) -> None:
     """Begin to let a language model title the clusters of a saved clustering."""
 
     def work(job: Job) -> None:
-        index.clusterings.edit(name, ClusterEdits(name_by=reader), progress=_reporting(job, TITLING))
+        index.clusterings.edit(name, ClusterEdits(name_by=reader), progress=reporting(job, TITLING))
 
     resources.jobs().start(_making(index), "Titles", work)
 
@@ -369,15 +368,3 @@ def _read(job: Job, index: Index, instruction: str, where: str | None, ids: froz
             job.tell(Progress(READING, min(1.0, done.tokens / max(tokens, 1)), done.seconds))
 
     index.upkeep.complete([instruction], where=where, ids=ids, progress=report)
-
-
-def _reporting(job: Job, title: str = READING) -> OnIndexing:
-    """Return what reports the share of texts that is read, and ends where the job is stopped."""
-    job.tell(Progress(title))
-
-    def report(done: IndexingReport) -> None:
-        job.check()
-        share = done.in_hand / done.expected if done.expected else None
-        job.tell(Progress(JUDGING if done.judging else title, share))
-
-    return report

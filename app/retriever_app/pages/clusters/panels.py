@@ -1,6 +1,6 @@
 """The parts of the page Clusters: the map, cards, reviews to read, downloads, reports, and the way down to a part."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -17,9 +17,11 @@ from streamlit.components.v2.types import ComponentRenderer
 from retriever.clusters.clustering import Clustering
 from retriever.clusters.groups import Groups, groups_of
 from retriever.clusters.map import map_asset
-from retriever.clusters.numbers import Numbers, count
+from retriever.clusters.numbers import count
+from retriever.core.types import Document
 from retriever.index.profiling import Columns
 from retriever_app import cards, charts, state, text
+from retriever_app.cards import Card
 from retriever_app.charts import Colours
 from retriever_app.components import instruction_box, review_card, theme
 from retriever_app.pages.clusters import model
@@ -47,7 +49,7 @@ def draw_map(drawn: Drawn, chosen: Part, passing: NDArray[np.bool_]) -> None:
 
     def take() -> None:
         event = st.session_state[key]["chosen"]
-        state.change(Grouping, clusters=_numbers(event["clusters"]))
+        state.change(Grouping, clusters=tuple(map(int, event["clusters"])))
         st.session_state[_TURN] = event["turn"]
 
     _map()(
@@ -84,7 +86,7 @@ def choose_clusters(found: Clustering) -> None:
 
 def draw_cards(drawn: Drawn, columns: Columns, passing: NDArray[np.bool_], chosen: Sequence[int] = ()) -> None:
     """Draw the clusters as cards, or those chosen, each of its reviews that pass (n,)."""
-    listed = [card for card in cards_of(drawn, columns, passing) if not chosen or card.number in chosen]
+    listed = [card for card in _cards(drawn, columns, passing) if not chosen or card.number in chosen]
     everything = st.session_state.get(_ALL) == drawn.number
     first = listed if everything else listed[:MOST_CARDS]
     for card in first:
@@ -146,19 +148,23 @@ def headed(title: str, sentence: str) -> Iterator[None]:
             yield
 
 
-def draw_reviews(found: Clustering, rows: NDArray[np.int64], columns: Columns, name: str) -> None:
-    """Draw reviews, the most typical first, with what the model answered, and more on demand.
+def draw_reviews(
+    reviews: Sequence[tuple[Document, Sequence[str]]],
+    columns: Columns,
+    name: str,
+    menu: Callable[[Card], None] | None = None,
+) -> None:
+    """Draw reviews with what the model answered of each, and more on demand; another name begins at the top.
 
-    They are the rows of a clustering that have a name; another name begins at the top.
+    ``menu`` draws what can be done with one.
     """
     before, wanted = st.session_state.get(_READ, ("", MOST_REVIEWS))
     most = wanted if before == name else MOST_REVIEWS
-    for row in rows[:most].tolist():
-        card = cards.card(found.material.documents[row], columns)
-        review_card(replace(card, words=found.material.answers[row]))
-    if most < len(rows):
+    for document, words in reviews[:most]:
+        review_card(replace(cards.card(document, columns), words=words), menu=menu)
+    if most < len(reviews):
         st.button(
-            f"Show {min(MOST_REVIEWS, len(rows) - most)} more of {len(rows):,}",
+            f"Show {min(MOST_REVIEWS, len(reviews) - most)} more of {len(reviews):,}",
             on_click=lambda: st.session_state.update({_READ: (name, most + MOST_REVIEWS)}),
         )
 
@@ -212,10 +218,6 @@ def draw_breadcrumbs(parts: Sequence[Part], names: Sequence[str]) -> None:
                 st.markdown(f"**{text.plain(name)}**", width="content")
 
 
-def _numbers(values: Iterable[int]) -> tuple[int, ...]:
-    return tuple(map(int, values))
-
-
 @st.cache_resource(show_spinner=False)
 def _map() -> ComponentRenderer:
     here = files("retriever_app.pages.clusters")
@@ -233,24 +235,12 @@ def _marks(drawn: Drawn, shades: Colours) -> list[dict[str, Any]]:
     return model.marks(drawn.found, drawn.places, shades)
 
 
-def cards_of(drawn: Drawn, columns: Columns, passing: NDArray[np.bool_]) -> list[ClusterCard]:
-    """Return all clusters as cards, each of its reviews that pass (n,)."""
-    if passing.all():
-        return _all_cards(drawn, columns)
-    sides = sides_of(drawn, columns)
-    return model.cards(drawn.found, sides, _numbers_of(drawn, columns, passing), passing)
-
-
 @st.cache_resource(show_spinner=False, max_entries=8, hash_funcs=BY_NUMBER)
-def _all_cards(drawn: Drawn, columns: Columns) -> list[ClusterCard]:
-    sides = sides_of(drawn, columns)
-    everything = np.ones(len(sides.stars), dtype=bool)
-    return model.cards(drawn.found, sides, _numbers_of(drawn, columns, everything), everything)
-
-
-def _numbers_of(drawn: Drawn, columns: Columns, passing: NDArray[np.bool_]) -> Numbers:
+def _cards(drawn: Drawn, columns: Columns, passing: NDArray[np.bool_]) -> list[ClusterCard]:
+    """Return all clusters as cards, each of its reviews that pass (n,)."""
     whole = groups(drawn).kept(passing[model.drawn_evenly(drawn.found)]).by_document()
-    return count(whole, model.read_sides(whole.documents, columns).stars)
+    counted = count(whole, model.read_sides(whole.documents, columns).stars)
+    return model.cards(drawn.found, sides_of(drawn, columns), counted, passing)
 
 
 @st.cache_resource(show_spinner=False, max_entries=8, hash_funcs=BY_NUMBER)

@@ -1,7 +1,6 @@
 """The part of the page Clusters with saved clusterings and categories: renamed, merged and corrected by a click."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 import streamlit as st
@@ -11,13 +10,13 @@ from retriever.clusters.groups import Groups
 from retriever.clusters.saved import SavedClustering
 from retriever.index.profiling import Columns
 from retriever.workspace import Index
-from retriever_app import cards, reading, state, text
+from retriever_app import reading, state, text
 from retriever_app.cards import Card
-from retriever_app.components import attempt, review_card
+from retriever_app.components import action_button, attempt
 from retriever_app.pages.clusters import job, saved_model
 from retriever_app.pages.clusters.job import Drawn, SavedPage
 from retriever_app.pages.clusters.model import Grouping
-from retriever_app.pages.clusters.panels import MOST_REVIEWS, offer_report
+from retriever_app.pages.clusters.panels import draw_reviews, offer_report
 from retriever_app.pages.clusters.saved_model import Dated, TopicCard, members
 from retriever_app.verdicts import show_verdict
 
@@ -34,12 +33,15 @@ def show_saved(index: Index, columns: Columns, where: str | None) -> None:
     names = index.clusterings.names()
     with st.container(horizontal=True, vertical_alignment="bottom"):
         if names:
-            st.selectbox("Saved", names, key=state.key(Grouping, "saved"), on_change=_let_go)
+            chosen = state.current(Grouping).saved
+            options = names if not chosen or chosen in names else [chosen, *names]
+            st.selectbox("Saved", options, key=state.key(Grouping, "saved"), on_change=_let_go)
         with st.popover("New categories", icon=":material/new_label:"):
             _ask_categories(index)
     name = state.current(Grouping).saved
     if name not in names:
-        st.text("Nothing is saved yet. Name categories of your own, or save clusters from their map.")
+        nothing = f"Nothing is saved as {name!r}." if name and names else "Nothing is saved yet."
+        st.text(f"{nothing} Name categories of your own, or save clusters from their map.")
         return
     shown = job.saved(index, name)
     if shown is not None:
@@ -57,7 +59,7 @@ def save_clusters(index: Index, drawn: Drawn) -> None:
 
     with st.popover("Save", icon=":material/bookmark:"):
         st.text_input("Name", key=key, max_chars=100)
-        st.button("Save these clusters", type="primary", on_click=partial(attempt, save), key="save clusters")
+        action_button("Save these clusters", save, type="primary", key="save clusters")
 
 
 def _let_go() -> None:
@@ -81,19 +83,18 @@ def _ask_categories(index: Index) -> None:
     )
     st.checkbox("A review may belong to several categories", key="categories several")
     st.text_input("Name", "", 100, "categories name", placeholder="Default: the question")
-    st.button("Sort the reviews", type="primary", on_click=partial(attempt, begin), key="categories go")
+    action_button("Sort the reviews", begin, type="primary", key="categories go")
 
 
 def _show(index: Index, saved: SavedPage, columns: Columns, where: str | None) -> None:
     clustering, shown, name = saved.found, saved.page, saved.found.name
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.caption(text.plain(shown.headline), width="stretch")
-        if shown.can_undo:
-            st.button("Undo", on_click=_doing(lambda: index.clusterings.undo(name)), icon=":material/undo:")
-        if shown.history:
-            with st.popover("History", icon=":material/history:"):
-                for line in shown.history:
-                    st.text(line)
+        undo = partial(index.clusterings.undo, name)
+        action_button("Undo", undo, disabled=not shown.can_undo, icon=":material/undo:")
+        with st.popover("History", icon=":material/history:", disabled=not shown.history):
+            for line in shown.history:
+                st.text(line)
         make = partial(job.report_file, index, clustering, saved.groups, where=where)
         offer_report(make, bool(saved.groups.documents))
         if not clustering.named:
@@ -153,8 +154,7 @@ def _changes(index: Index, name: str, card: TopicCard, others: Sequence[TopicCar
 
 
 def _button(label: str, index: Index, name: str, number: str, edits: Callable[[], ClusterEdits]) -> None:
-    work = _doing(lambda: index.clusterings.edit(name, edits()))
-    st.button(label, key=f"topic {label} {number}", on_click=work)
+    action_button(label, lambda: index.clusterings.edit(name, edits()), key=f"topic {label} {number}")
 
 
 def _read(
@@ -165,29 +165,22 @@ def _read(
         st.subheader(text.plain(card.name), anchor=False)
         st.button("All clusters", on_click=_let_go, icon=":material/close:")
     targets = {str(other.number): other.name for other in others if other.number != card.number} | {"none": _NONE}
-    rows = members(clustering, card.number)
-    for document, words in rows[:MOST_REVIEWS]:
-        shown = replace(cards.card(document, columns), words=words)
-        review_card(shown, menu=lambda card: _move(index, clustering.name, card, targets))
-    if len(rows) > MOST_REVIEWS:
-        st.caption(f"The first {MOST_REVIEWS} of {len(rows):,}.")
+    menu = partial(_move, index, clustering.name, targets)
+    draw_reviews(members(clustering, card.number), columns, f"{clustering.name} {card.number}", menu)
 
 
-def _move(index: Index, name: str, card: Card, targets: dict[str, str]) -> None:
+def _move(index: Index, name: str, targets: dict[str, str], card: Card) -> None:
     key = f"topic move {card.id}"
-    work = _doing(lambda: index.clusterings.edit(name, ClusterEdits(move={card.id: st.session_state[key]})))
+    work = lambda: index.clusterings.edit(name, ClusterEdits(move={card.id: st.session_state[key]}))  # noqa: E731
     st.menu_button(
         "Move to",
         list(targets),
         key=key,
-        on_click=work,
+        on_click=attempt,
+        args=(work,),
         type="tertiary",
         format_func=lambda number: text.plain(targets[number]),
     )
-
-
-def _doing(action: Callable[[], object]) -> Callable[[], None]:
-    return partial(attempt, action)
 
 
 def _draw_periods(groups: Groups, columns: Columns) -> None:

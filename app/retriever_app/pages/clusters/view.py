@@ -1,6 +1,7 @@
 """Clusters: what reviews answer to an instruction, on a map and as cards."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -35,6 +36,8 @@ def main() -> None:
         saved_view.show_saved(index, resources.columns(index), where)
         return
     ask = grouping.ask(where)
+    if not any(readers.reads(index.teaching.reader(each.instruction)) for each in ask.nested):
+        ask = replace(ask, read=Ask().read)  # encoders read all: however many it says, it is the same clustering
     way = st.container()
     drawn = ready(index, ask)
     if grouping.within:
@@ -48,9 +51,9 @@ def main() -> None:
 
 
 def _let_go_elsewhere(index: Index, where: str | None) -> None:
-    """Choose nothing where the user has gone over to other reviews meanwhile."""
+    """Choose nothing where the user has gone over to other reviews meanwhile; a link says what is chosen of them."""
     reviews = (str(index.path), where)
-    if st.session_state.get(_LAST, reviews) != reviews:
+    if st.session_state.get(_LAST, reviews) != reviews and not state.follows_link():
         state.current(Grouping)
         state.change(Grouping, within=())
         panels.clear_selection()
@@ -129,10 +132,9 @@ def _show_map(index: Index, drawn: Drawn, suggested: Sequence[str]) -> None:
         panels.draw_cards(drawn, columns, passing, part.clusters)
         if some:
             read = drawn.found.material
-            first = rows[: readers.MOST_ROWS].tolist()
-            listed = readers.text_rows([read.documents[row] for row in first], [read.answers[row] for row in first])
-            reading.show_answers(index, drawn.found.request.instruction, listed)
-            panels.draw_reviews(drawn.found, rows, columns, part.spell())
+            reviews = [(read.documents[row], read.answers[row]) for row in rows.tolist()]
+            reading.show_answers(index, drawn.found.request.instruction, readers.answer_rows(reviews))
+            panels.draw_reviews(reviews, columns, part.spell())
 
 
 def _report(index: Index, drawn: Drawn, passing: NDArray[np.bool_], only: str, kind: str) -> bytes:

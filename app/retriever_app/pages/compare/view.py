@@ -10,12 +10,16 @@ from retriever.core.requests import SearchRequest
 from retriever.index.profiling import Columns
 from retriever.workspace import Index
 from retriever_app import filters, resources, state, text
+from retriever_app.cards import Card
 from retriever_app.components import download, instruction_box, number_box, text_box
+from retriever_app.pages.clusters.model import short
 from retriever_app.pages.compare import model
-from retriever_app.pages.compare.model import MOST_HITS, HitPair, RankedHit
+from retriever_app.pages.compare.model import MOST_HITS, HitPair
 from retriever_app.pages.search.job import LiveAnswer, live_answers
 from retriever_app.pages.search.model import suggestions
 from retriever_app.verdicts import show_verdict
+
+_COLOURS = {"▲": "blue", "▼": "orange", "=": "gray"}  # of a badge, by how it begins
 
 
 def main() -> None:
@@ -68,16 +72,16 @@ def _side(change: RankChange, which: int, columns: Columns) -> None:
         _card(hit, which)
 
 
-def _card(hit: RankedHit, which: int) -> None:
+def _card(hit: Card, which: int) -> None:
     """Draw a hit, with where it is on the other side."""
-    colour = {"up": "blue", "down": "orange", "same": "gray", None: "violet"}[hit.way]
+    product = short(hit.product or hit.about, model.PRODUCT)
     with st.container(border=True, gap="xsmall", key=f"hit {which} {hit.rank}"):
-        mark = f":{colour}-badge[{text.plain(hit.mark)}]"
-        head = [f"**{hit.rank}**", hit.stars, f"**{text.plain(hit.product)}**" if hit.product else "", mark]
+        mark = f":{_COLOURS.get(hit.moved[0], 'violet')}-badge[{text.plain(hit.moved)}]"
+        head = [f"**{hit.rank}**", hit.stars, f"**{text.plain(product)}**" if product else "", mark]
         st.markdown("&ensp;".join(filter(None, head)))
         if hit.words:
             st.caption(text.plain(", ".join(hit.words)))
-        st.text(hit.body, width="stretch")
+        st.text(short(hit.body, model.BODY), width="stretch")
 
 
 main()

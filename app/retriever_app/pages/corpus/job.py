@@ -5,16 +5,17 @@ until it is indexed whole: so that an indexing that was stopped, or a server tha
 """
 
 import io
-import json
 import re
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from retriever.core.errors import InputError
 from retriever.core.fields import values_by_name
@@ -96,6 +97,9 @@ class Plan:
     def name(self) -> str:
         """The file's name as it was dropped."""
         return self.file.name
+
+
+_PLANS = TypeAdapter(Plan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +192,7 @@ def _documents(file: Path, columns: Columns) -> Reading[Document | BadRow]:
 
 def note(plan: Plan) -> None:
     """Write the plan beside its file."""
-    fields = {**asdict(plan), "file": plan.name}
-    write_whole(plan.file.with_name(NOTE), json.dumps(fields, ensure_ascii=False) + "\n")
+    write_whole(plan.file.with_name(NOTE), _PLANS.dump_json(replace(plan, file=Path(plan.name))).decode() + "\n")
 
 
 def unfinished(folder: Path) -> Unfinished:
@@ -200,7 +203,7 @@ def unfinished(folder: Path) -> Unfinished:
             plan = _noted(written)
         except FileNotFoundError:  # finished or dropped meanwhile
             continue
-        except (OSError, ValueError, LookupError, TypeError):
+        except (OSError, ValueError):
             unreadable.append(written.parent)
         else:
             if plan.file.is_file():
@@ -210,12 +213,8 @@ def unfinished(folder: Path) -> Unfinished:
 
 def _noted(written: Path) -> Plan:
     """Return the plan of a note. Nothing of the file's name but its last part counts: it lies beside the note."""
-    fields = json.loads(written.read_text(encoding="utf-8"))
-    index, columns, instructions = fields["index"], Columns(**fields["columns"]), tuple(fields["instructions"])
-    if not all(isinstance(value, str) for value in (index, *asdict(columns).values(), *instructions)):
-        raise TypeError(written)
-    name, sentences = Path(fields["file"]).name, fields["sentences"] is True
-    return Plan(written.with_name(name), index, columns, instructions, sentences)
+    plan = _PLANS.validate_json(written.read_bytes())
+    return replace(plan, file=written.with_name(plan.name))
 
 
 def discard(folder: Path) -> None:
@@ -232,12 +231,19 @@ def indexing(plan: Plan, path: Path, encoders: EncoderPool) -> Callable[[Job], I
     def work(job: Job) -> IndexingReport:
         job.tell(Progress("Loading the model"))
         total = count_rows([plan.file])
-        rows = _Rows(plan, job)
+        ended = False
+
+        def rows() -> Iterator[Document | BadRow]:
+            nonlocal ended
+            for row in _documents(plan.file, plan.columns):
+                job.check()
+                yield row
+            ended = True
 
         def tell(report: IndexingReport) -> None:
             if not report.judging:  # that counts the texts of a sample
                 job.tell(_progress(report, total))
-            if rows.ended:
+            if ended:
                 job.check()
 
         known = is_index(path)
@@ -245,7 +251,7 @@ def indexing(plan: Plan, path: Path, encoders: EncoderPool) -> Callable[[Job], I
         options = IndexingOptions(units="sentences" if plan.sentences and not known else None, raw=True)
         with calling(plan.file, plan.name), Index(path, encoder=question, plain=base, load=encoders.described) as index:
             try:
-                report = index.add(rows, instructions=plan.instructions, options=options, progress=tell)
+                report = index.add(rows(), instructions=plan.instructions, options=options, progress=tell)
             finally:
                 if is_index(path):
                     set_columns(index, plan.columns)
@@ -260,19 +266,6 @@ def _progress(report: IndexingReport, total: int | None) -> Progress:
         return Progress(f"{report.in_hand:,} reviews")
     share = min(1.0, report.in_hand / total)
     return Progress(f"{report.in_hand:,} of {total:,} reviews", share, report.seconds)
-
-
-class _Rows:
-    """The rows of a plan's file; between two batches, when the next is requested, a stopped job ends."""
-
-    def __init__(self, plan: Plan, job: Job) -> None:
-        self._plan, self._job, self.ended = plan, job, False
-
-    def __iter__(self) -> Iterator[Document | BadRow]:
-        for row in _documents(self._plan.file, self._plan.columns):
-            self._job.check()
-            yield row
-        self.ended = True
 
 
 def _sweep(uploads: Path) -> None:

@@ -13,7 +13,7 @@ from retriever.index.profiling import Columns
 from retriever.serving.jobs import Job
 from retriever.workspace import Index
 from retriever_app import charts, example_file, resources, state, text
-from retriever_app.components import attempt, facts, show_problem, showing_problems, theme, watch
+from retriever_app.components import action_button, facts, show_problem, showing_problems, theme, watch
 from retriever_app.pages.corpus import job as intake
 from retriever_app.pages.corpus import model
 from retriever_app.pages.corpus.job import Plan, Preview
@@ -129,8 +129,8 @@ def _waiting(plan: Plan, sentence: str) -> None:
 def _go_on(plan: Plan) -> None:
     folder = plan.file.parent.name
     with st.container(horizontal=True):
-        st.button("Go on", key=f"resume {folder}", type="primary", on_click=attempt, args=(partial(_start, plan),))
-        st.button("Discard", key=f"leave {folder}", on_click=attempt, args=(partial(_discard, plan),))
+        action_button("Go on", partial(_start, plan), key=f"resume {folder}", type="primary")
+        action_button("Discard", partial(_discard, plan), key=f"leave {folder}")
 
 
 def _discard(plan: Plan) -> None:
@@ -151,13 +151,7 @@ def _example() -> None:
         _empty_box()
         _keep("example", "example.jsonl", example_file("reviews.jsonl").read_bytes())
 
-    st.button(
-        "Try the example",
-        help="224 invented reviews of 12 products",
-        icon=":material/play_arrow:",
-        on_click=attempt,
-        args=(take,),
-    )
+    action_button("Try the example", take, help="224 invented reviews of 12 products", icon=":material/play_arrow:")
 
 
 def _drop() -> None:

@@ -38,7 +38,7 @@ def index_facts(status: IndexStatus) -> dict[str, str]:
     return {
         "Reviews": f"{status.documents:,}",
         "Different texts": f"{status.texts:,}",
-        "Instructions": f"{sum(bool(view.instruction) for view in status.views):,}",
+        "Instructions": f"{len({view.instruction for view in status.views if view.instruction}):,}",
         "On disk": text.size(status.size_bytes),
     }
 
@@ -50,6 +50,7 @@ def view_rows(views: Sequence[ViewStatus]) -> list[dict[str, object]]:
             "instruction": view.instruction or BASE_VIEW,
             "followed": "" if view.verdict is None else view.verdict.level,
             "taught": _taught(view),
+            "read by": view.encoder,
             "read": view.coverage,
             "last used": view.last_used[:10],
         }

@@ -7,15 +7,15 @@ from typing import Any
 
 import streamlit as st
 
-from retriever.core.results import IndexingReport, ViewStatus
+from retriever.core.results import ViewStatus
 from retriever.index.upkeep import repair, verify
 from retriever.index.verdicts.diagnosis import Diagnosis
 from retriever.index.verdicts.judging import TEXTS
 from retriever.serving.jobs import Job
 from retriever.workspace import Index
-from retriever_app import resources, state, text
-from retriever_app.background import Progress
-from retriever_app.components import attempt, ended, facts, instruction_box, showing_problems, watch
+from retriever_app import readers, resources, state, text
+from retriever_app.background import READING, reporting
+from retriever_app.components import action_button, ended, facts, instruction_box, showing_problems, watch
 from retriever_app.pages.clusters.model import expected_seconds
 from retriever_app.pages.model import model
 from retriever_app.pages.model.model import Diagnosed
@@ -35,7 +35,7 @@ def main() -> None:
 
 def _describe() -> None:
     index = resources.needed_index()
-    status = resources.status(index)
+    status = index.status()
     facts(model.index_facts(status))
     st.subheader("Instructions")
     st.caption("The model reads every review once for each instruction. Where all are read, answers come at once.")
@@ -58,28 +58,27 @@ def _describe() -> None:
 
 def _upkeep(index: Index, views: Sequence[ViewStatus]) -> None:
     """Draw what can be done with the vectors of an instruction: read the rest of the reviews, or drop them."""
-    own = {view.instruction: view for view in views if view.instruction}
+    own = list(dict.fromkeys(view.instruction for view in views if view.instruction))
     name = f"read {index.identity}"
     job = resources.jobs().find(name)
     if (job is not None and ended(job) is None) or not own:
         return
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        view = own[st.selectbox("Of the instruction", list(own), key=f"view to keep up {hash(tuple(own))}")]
-        status = resources.status(index)
-        lacking = round((1 - view.coverage) * status.texts)
-        seconds = text.about(expected_seconds(status, lacking))
-        begin = partial(resources.jobs().start, name, "Reading", partial(_read, index, view.instruction))
-        st.button(
+        instruction = st.selectbox("Of the instruction", own, key=f"view to keep up {hash(tuple(own))}")
+        lacking = len(index.upkeep.lacking([instruction]))
+        seconds = text.about(expected_seconds(resources.status(index), lacking))
+        by_itself = readers.reads(index.teaching.reader(instruction))
+        nothing = "A language model reads this where a page asks it." if by_itself else "All reviews are read."
+        begin = partial(resources.jobs().start, name, "Reading", partial(_read, index, instruction))
+        action_button(
             "Read the rest",
-            on_click=attempt,
-            args=(begin,),
+            begin,
             disabled=not lacking,
-            help=f"{text.count(lacking, 'review')}, about {seconds}" if lacking else "All reviews are read.",
+            help=f"{text.count(lacking, 'review')}, about {seconds}" if lacking else nothing,
         )
-        st.button(
+        action_button(
             "Drop",
-            on_click=attempt,
-            args=(partial(index.upkeep.drop_views, [view.instruction]),),
+            partial(index.upkeep.drop_views, [instruction]),
             icon=":material/delete:",
             help="Frees disk space. The reviews stay, and are read again when they are needed.",
         )
@@ -87,13 +86,7 @@ def _upkeep(index: Index, views: Sequence[ViewStatus]) -> None:
 
 def _read(index: Index, instruction: str, job: Job) -> None:
     """Read the reviews that the view of an instruction lacks."""
-
-    def report(done: IndexingReport) -> None:
-        job.check()
-        share = done.in_hand / done.expected if done.expected else None
-        job.tell(Progress("Reading the reviews under the instruction", share, done.seconds))
-
-    index.upkeep.complete([instruction], progress=report)
+    index.upkeep.complete([instruction], progress=reporting(job, READING))
 
 
 def _check(path: Path) -> None:
@@ -112,7 +105,7 @@ def _check(path: Path) -> None:
         verification = checked.snapshot().result
         if verification is not None and not verification.whole:
             begin = partial(jobs.start, repairing, "The repair", lambda job: repair.repair(path))
-            st.button("Repair", type="primary", on_click=attempt, args=(begin,))
+            action_button("Repair", begin, type="primary")
 
 
 def _outcome(job: Job, describe: Callable[[Any], list[str]]) -> None:
@@ -120,6 +113,7 @@ def _outcome(job: Job, describe: Callable[[Any], list[str]]) -> None:
     if snapshot is not None and snapshot.result is not None:
         for sentence in describe(snapshot.result):
             st.text(sentence)
+        st.caption(f"{job.title} ended {text.seconds(snapshot.idle)} ago.")
 
 
 def _diagnose(index: Index, suggested: list[str]) -> None:
@@ -147,12 +141,7 @@ def _diagnose(index: Index, suggested: list[str]) -> None:
 def _diagnosis(index: Index, instruction: str, job: Job) -> Diagnosis:
     """Check on a sample of the reviews whether the model follows an instruction."""
     sample = f"Reading up to {TEXTS} reviews under seven instructions"
-
-    def report(done: IndexingReport) -> None:
-        job.check()
-        job.tell(Progress(sample, done.in_hand / max(done.expected or 1, 1)))
-
-    return index.teaching.diagnose(instruction, progress=report)
+    return index.teaching.diagnose(instruction, progress=reporting(job, sample, sample))
 
 
 main()

@@ -40,25 +40,20 @@ class LiveAnswer:
     unread: int = 0
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Running:
-    """A session's search; its ``revision`` is the index's once the search is over, which its own vectors have moved."""
+    """A session's search; its job returns the revision of the index at its end, which its own vectors have moved."""
 
     name: str
     requests: tuple[SearchRequest, ...]
     job: Job
-    revision: int | None = None
 
-    def answers(self, name: str, requests: tuple[SearchRequest, ...], revision: int) -> bool:
+    def answers(self, name: str, requests: tuple[SearchRequest, ...], index: Index) -> bool:
         """Whether this is the answer to some requests on the index as it is now."""
         if (self.name, self.requests) != (name, requests):
             return False
         snapshot = self.job.snapshot()
-        if not snapshot.over:
-            return True
-        if self.revision is None:
-            self.revision = revision
-        return self.revision == revision and snapshot.error is None
+        return not snapshot.over or snapshot.result == index.revision
 
 
 def live_answers(index: Index, requests: tuple[SearchRequest, ...], page: str) -> Sequence[LiveAnswer] | None:
@@ -74,7 +69,7 @@ def live_answers(index: Index, requests: tuple[SearchRequest, ...], page: str) -
         return None
     name, by = f"{page}: running", [index.identity, *(reading.state_name(index, question) for question in questions)]
     running: Running | None = st.session_state.get(name)
-    if running is None or not running.answers(" ".join(by), requests, index.revision):
+    if running is None or not running.answers(" ".join(by), requests, index):
         if running is not None:
             running.job.stop()
         with st.spinner("Searching …", show_time=True):
@@ -90,7 +85,7 @@ def live_answers(index: Index, requests: tuple[SearchRequest, ...], page: str) -
     answers: tuple[LiveAnswer, ...] = snapshot.progress
     if not all(answer.settled for answer in answers):
         _watch(running.job, answers)
-    if unread := answers[-1].unread:
+    if unread := max(answer.unread for answer in answers):
         st.caption(
             f"{text.count(unread, 'review')} not read by the language model: a limit in settings.toml is reached."
         )
@@ -111,7 +106,7 @@ def _watch(job: Job, shown: Sequence[LiveAnswer]) -> None:
 def start(jobs: Jobs, index: Index, requests: Sequence[SearchRequest]) -> Job:
     """Begin searches that go together and wait for the first answer of each.
 
-    The job's progress is a tuple of an `LiveAnswer` for every request.
+    The job's progress is a tuple of an `LiveAnswer` for every request, its result the index's revision at its end.
     """
     job = jobs.begin("The search", lambda job: _search(job, index, requests))
     job.wait_told(FIRST_SECONDS)
@@ -119,7 +114,7 @@ def start(jobs: Jobs, index: Index, requests: Sequence[SearchRequest]) -> Job:
 
 
 @FOREGROUND.waited_for()
-def _search(job: Job, index: Index, requests: Sequence[SearchRequest]) -> None:
+def _search(job: Job, index: Index, requests: Sequence[SearchRequest]) -> int:
     answers: list[LiveAnswer] = []
 
     def reporting(place: int) -> OnTexts:
@@ -137,6 +132,7 @@ def _search(job: Job, index: Index, requests: Sequence[SearchRequest]) -> None:
         if not answer.settled:
             answers[place] = replace(_last(job, answer, rest), unread=index.teaching.spent.unread)
             job.tell(tuple(answers))
+    return index.revision
 
 
 def _first(index: Index, request: SearchRequest, on_texts: OnTexts) -> tuple[LiveAnswer, Iterator[SearchResult]]:

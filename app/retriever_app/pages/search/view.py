@@ -84,7 +84,8 @@ def _show(index: Index, query: str, answer: LiveAnswer, suggestions: list[str]) 
     if result.view is not None:
         show_verdict(index, result.instruction, ready=answer.settled)
     if answer.settled:
-        reading.show_answers(index, result.instruction, readers.hit_rows(result))
+        answers = [(hit.unit or hit.document, hit.words) for hit in result.hits]
+        reading.show_answers(index, result.instruction, readers.answer_rows(answers))
     ids = [hit.document.id for hit in result.hits]
     moved = model.moved(answer.first, ids) if answer.settled else {}
     for shown in cards.hit_cards(result.hits, resources.columns(index), moved, query):

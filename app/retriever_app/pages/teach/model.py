@@ -89,11 +89,6 @@ def advice(lessons: Lessons) -> str:
     return "Searches and clusters under this question now use it."
 
 
-def learn_help(lessons: Lessons | None) -> str | None:
-    """Warn whoever learns from answers without fine-tuning where that takes a fine-tuning back."""
-    return LEARN_HELP if lessons is not None and lessons.tuned else None
-
-
 def tuning_progress(report: IndexingReport, *, tuned: bool) -> Progress:
     """Return how far a fine-tuning is.
 

@@ -1,6 +1,7 @@
 """Teach: a question is answered for some reviews by clicking, and searches and clusters under it learn from them."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import streamlit as st
 
@@ -8,7 +9,7 @@ from retriever.core.results import Lessons
 from retriever.index.teaching.asking import Asked
 from retriever.workspace import Index
 from retriever_app import cards, readers, reading, resources, state
-from retriever_app.components import attempt, instruction_box, review_card, showing_problems, text_box
+from retriever_app.components import action_button, attempt, instruction_box, review_card, showing_problems, text_box
 from retriever_app.pages.search.model import suggestions
 from retriever_app.pages.teach import job as tunings
 from retriever_app.pages.teach import model
@@ -31,7 +32,7 @@ class _Session:
         self.name = (index.identity, question)
         self.answers = index.teaching.examples(question)
         self.offered: list[Asked] = []
-        self.taught: Lessons | None = None  # when these were offered
+        self.basis: object = None  # what the choice of these depends on
         self.number = 0
 
     def offer(self, index: Index) -> None:
@@ -68,7 +69,7 @@ def main() -> None:
     if len(options) < 2:
         st.text("Write two answers or more.")
     else:
-        _ask(index, session, options, busy=tuning is not None)
+        _ask(index, session, lessons, options, busy=tuning is not None)
     tunings.show(index, instruction, tuning)
 
 
@@ -89,11 +90,16 @@ def _teach(index: Index, session: _Session) -> None:
 
 
 def _choose(index: Index, session: _Session, lessons: Lessons | None) -> None:
-    """Choose the reviews that say most, unless that was done since the question was last taught."""
-    if not session.offered or session.taught != lessons:
+    """Choose the reviews that say most, unless that was done since the question was last taught or read by another.
+
+    What was taught elsewhere meanwhile is kept: learning takes all answers, and would drop it.
+    """
+    basis = (lessons, index.teaching.reader(session.name[1]))
+    if not session.offered or session.basis != basis:
         with st.spinner("Choosing the most informative reviews …"):
+            session.answers = {**index.teaching.examples(session.name[1]), **session.answers}
             session.offer(index)
-            session.taught = lessons
+            session.basis = basis
 
 
 def _show_lessons(index: Index, instruction: str, lessons: Lessons | None, *, busy: bool) -> None:
@@ -112,7 +118,7 @@ def _show_lessons(index: Index, instruction: str, lessons: Lessons | None, *, bu
         st.button("Undo the teaching", disabled=busy, on_click=forget, icon=":material/undo:")
 
 
-def _ask(index: Index, session: _Session, options: Sequence[str], *, busy: bool) -> None:
+def _ask(index: Index, session: _Session, lessons: Lessons | None, options: Sequence[str], *, busy: bool) -> None:
     """Draw the reviews with their answers, and the buttons that learn from them."""
     columns = resources.columns(index)
     for review in session.offered:
@@ -124,15 +130,12 @@ def _ask(index: Index, session: _Session, options: Sequence[str], *, busy: bool)
     lacking = model.lacking(session.answers, options)
     if lacking:
         st.text(lacking)
-
-    def tune() -> None:
-        attempt(lambda: tunings.begin(index, session.name[1], session.answers))
-
-    off, learning = busy or bool(lacking), model.learn_help(session.taught)
+    tune = partial(tunings.begin, index, session.name[1], session.answers)
+    off, learning = busy or bool(lacking), model.LEARN_HELP if lessons is not None and lessons.tuned else None
     with st.container(horizontal=True):
         st.button("Learn from these answers", type="primary", disabled=off, on_click=_go, help=learning)
-        st.button("Fine-tune on these answers", disabled=off, on_click=tune, help=model.TUNE_HELP)
-        st.button("Other reviews", on_click=lambda: attempt(lambda: session.offer(index)), icon=":material/refresh:")
+        action_button("Fine-tune on these answers", tune, disabled=off, help=model.TUNE_HELP)
+        action_button("Other reviews", partial(session.offer, index), icon=":material/refresh:")
 
 
 def _answer(session: _Session, review: Asked, options: Sequence[str]) -> None:

@@ -12,7 +12,6 @@ from retriever.core.errors import InputError
 from retriever.core.types import JSON
 from retriever.index.files import EncodingError
 from retriever.training.from_index import index_texts
-from retriever.training.run.scores import Candidate
 from retriever.training.splits import Findings, few_rows, look_at
 from retriever.workspace import Index
 from retriever_app import example_file, text
@@ -55,23 +54,15 @@ class ChosenTraining:
     begin: Beginning = "table"
 
 
-@dataclass(frozen=True, slots=True)
-class Badge:
-    """The status of a training at a glance."""
-
-    label: str
-    icon: str
-    colour: Colour
-
-
-BADGES: dict[Status, Badge] = {
-    "draft": Badge("not started", ":material/edit_note:", "gray"),
-    "running": Badge("training", ":material/model_training:", "blue"),
-    "stopping": Badge("stopping", ":material/hourglass_top:", "blue"),
-    "paused": Badge("stopped", ":material/pause:", "orange"),
-    "failed": Badge("failed", ":material/error:", "red"),
-    "finished": Badge("trained", ":material/check:", "green"),
+BADGES: dict[Status, tuple[str, str, Colour]] = {
+    "draft": ("not started", ":material/edit_note:", "gray"),
+    "running": ("training", ":material/model_training:", "blue"),
+    "stopping": ("stopping", ":material/hourglass_top:", "blue"),
+    "paused": ("stopped", ":material/pause:", "orange"),
+    "failed": ("failed", ":material/error:", "red"),
+    "finished": ("trained", ":material/check:", "green"),
 }
+"""The status of a training at a glance: a label, an icon and a colour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +71,6 @@ class Line:
 
     level: Level
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Upload:
-    """A file of rows: those that can be learned from, as `Training.write_rows` takes them, and what was found."""
-
-    rows: Rows
-    findings: Findings
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,24 +92,17 @@ class Measure:
         return f"before: {self.before:.1f}; change {self.low:+.1f} to {self.high:+.1f} (95 %), {sure}"
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A search of a held-out row, before and after."""
-
-    query: str
-    instruction: str
-    answer: str
-    before: Sequence[Candidate]
-    after: Sequence[Candidate]
-
-
-def read_upload(name: str, data: bytes) -> Upload:
-    """Read a file that the user sent; nothing is raised."""
+def read_upload(name: str, data: bytes) -> Findings:
+    """Read a file of rows that the user sent; nothing is raised."""
     with TemporaryDirectory() as folder:
         file = Path(folder, Path(name).name)
         file.write_bytes(data)
-        findings = named(look_at(file), file, file.name)
-    return Upload([dict(row.to_json()) for row in findings.rows], findings)
+        return named(look_at(file), file, file.name)
+
+
+def rows_of(findings: Findings) -> Rows:
+    """Return the rows that can be learned from, as `Training.write_rows` takes them."""
+    return [dict(row.to_json()) for row in findings.rows]
 
 
 def named(findings: Findings, file: Path, name: str) -> Findings:
@@ -140,7 +116,7 @@ def named(findings: Findings, file: Path, name: str) -> Findings:
 
 def example_rows() -> Rows:
     """Return the example: questions on invented product reviews."""
-    return [dict(row.to_json()) for row in look_at(example_file("qa.jsonl")).rows]
+    return rows_of(look_at(example_file("qa.jsonl")))
 
 
 def rows_of_index(index: Index, question: str, count: int) -> Rows:
@@ -216,20 +192,6 @@ def measures(report: Mapping[str, Any]) -> list[Measure]:
         values = (score["before"]["value"], score["after"]["value"], moved["value"], moved["low"], moved["high"])
         result.append(Measure(label, explained, *values))
     return result
-
-
-def examples(report: Mapping[str, Any]) -> list[Example]:
-    """Return the searches that a finished training shows."""
-    return [
-        Example(
-            row["query"],
-            row["instruction"],
-            row["answer"],
-            [Candidate(**candidate) for candidate in row["before"]],
-            [Candidate(**candidate) for candidate in row["after"]],
-        )
-        for row in report.get("examples") or ()
-    ]
 
 
 def summary(report: Mapping[str, Any]) -> str:

@@ -12,10 +12,10 @@ from retriever.index.model_names import read_promotion
 from retriever.training.run.scores import Candidate
 from retriever.training.splits import ENOUGH_ROWS, LEAST_ROWS
 from retriever_app import charts, resources, state
-from retriever_app.components import attempt, show_problem, showing_problems, theme
+from retriever_app.components import action_button, show_problem, showing_problems, theme
 from retriever_app.pages.train import model, table
 from retriever_app.pages.train.job import Status, Training, Trainings
-from retriever_app.pages.train.model import ChosenTraining, Example, Line, Rows
+from retriever_app.pages.train.model import ChosenTraining, Line, Rows
 from retriever_app.text import count, plain
 
 _REFRESH_SECONDS = 2.0  # between looks at a training that runs
@@ -51,8 +51,8 @@ def _choose(trainings: Trainings, name: str) -> None:
         key = state.key(ChosenTraining, "training")
         st.selectbox("Training", options, key=key, format_func=lambda training: training or "New training …", width=320)
         if name in names:
-            badge = model.BADGES[trainings.status(trainings.find(name))]
-            st.badge(badge.label, icon=badge.icon, color=badge.colour)
+            label, icon, colour = model.BADGES[trainings.status(trainings.find(name))]
+            st.badge(label, icon=icon, color=colour)
 
 
 def _new(trainings: Trainings) -> None:
@@ -86,7 +86,7 @@ def _new(trainings: Trainings) -> None:
     def create() -> None:
         state.change(ChosenTraining, training=trainings.create(name, rows or []).name)
 
-    st.button("Create the training", type="primary", on_click=attempt, args=(create,), disabled=rows is None)
+    action_button("Create the training", create, type="primary", disabled=rows is None)
 
 
 def _uploaded() -> Rows | None:
@@ -99,9 +99,9 @@ def _uploaded() -> Rows | None:
     )
     if file is None:
         return None
-    upload = model.read_upload(file.name, file.getvalue())
-    _say(model.lines(upload.findings))
-    return upload.rows or None
+    findings = model.read_upload(file.name, file.getvalue())
+    _say(model.lines(findings))
+    return model.rows_of(findings) or None
 
 
 def _show(trainings: Trainings, training: Training) -> None:
@@ -169,7 +169,7 @@ def _running(trainings: Trainings, training: Training) -> None:
     if status == "stopping":
         st.text("It stops after this step and keeps its state.")
     else:
-        st.button("Stop", icon=":material/stop:", on_click=attempt, args=(lambda: trainings.stop(training),))
+        action_button("Stop", partial(trainings.stop, training), icon=":material/stop:")
     st.caption("It continues when this page is closed, at a lower priority than searches.")
 
 
@@ -190,7 +190,7 @@ def _finished(trainings: Trainings, training: Training) -> None:
             _discard(trainings, training)
     if is_default:
         st.text("This is the default model: new indexes use it. To search existing reviews with it, index them again.")
-    if examples := model.examples(report):
+    if examples := report.get("examples"):
         st.subheader("Searches on held-out rows")
         for example in examples:
             _example(example)
@@ -221,7 +221,7 @@ def _rows(trainings: Trainings, training: Training) -> None:
             def copy() -> None:
                 state.change(ChosenTraining, training=trainings.create(trainings.free_name(), training.rows()).name)
 
-            st.button("Copy to a new training", on_click=attempt, args=(copy,))
+            action_button("Copy to a new training", copy)
 
 
 def _start(trainings: Trainings, training: Training, base: str, label: str, *, able: bool) -> None:
@@ -229,13 +229,12 @@ def _start(trainings: Trainings, training: Training, base: str, label: str, *, a
     if holder is not None:
         st.text(f"{holder} is being trained. Only one training runs at a time.")
     with st.container(horizontal=True):
-        st.button(
+        action_button(
             label,
+            partial(trainings.start, training, base),
             type="primary",
             icon=":material/play_arrow:",
             disabled=holder is not None or not able,
-            on_click=attempt,
-            args=(partial(trainings.start, training, base),),
         )
         _discard(trainings, training)
 
@@ -262,7 +261,7 @@ def _discard(trainings: Trainings, training: Training) -> None:
 
     with st.popover("Discard", icon=":material/delete:"):
         st.text("This deletes the rows, the saved states and the model.")
-        st.button("Delete for good", on_click=attempt, args=(discard,))
+        action_button("Delete for good", discard)
 
 
 def _bases(trainings: Trainings) -> dict[str, str]:
@@ -289,7 +288,7 @@ def _promotion(trainings: Trainings) -> None:
     if promotion is not None:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.text(f"New indexes use {_own(trainings).get(str(promotion.folder), promotion.folder)}.")
-            st.button("Back to the shipped model", on_click=attempt, args=(_reset,))
+            action_button("Back to the shipped model", _reset)
 
 
 def _reset() -> None:
@@ -324,17 +323,16 @@ def _scores(report: Mapping[str, Any]) -> None:
     st.vega_lite_chart(spec=spec, alt="Every score before and after the training, in percent.")
 
 
-def _example(example: Example) -> None:
+def _example(example: Mapping[str, Any]) -> None:
     """Show a search before and after, side by side where there is room."""
     with st.container(border=True):
-        st.text(example.query)
-        st.caption(plain(f"{example.instruction or 'Without a question'} — {example.answer}"))
-        sides = zip(st.columns(2), ("Before", "After"), (example.before, example.after), strict=True)
-        for column, title, candidates in sides:
+        st.text(example["query"])
+        st.caption(plain(f"{example['instruction'] or 'Without a question'} — {example['answer']}"))
+        for column, side in zip(st.columns(2), ("before", "after"), strict=True):
             with column:
-                st.markdown(f"**{title}**, nearest first")
-                for candidate in candidates:
-                    _candidate(candidate)
+                st.markdown(f"**{side.capitalize()}**, nearest first")
+                for candidate in example[side]:
+                    _candidate(Candidate(**candidate))
 
 
 def _candidate(candidate: Candidate) -> None:
