@@ -1,4 +1,6 @@
 import os
+import shutil
+import sys
 from pathlib import Path
 
 # Before any Hugging Face import: a test that reaches for the network fails at once instead of waiting for it.
@@ -17,6 +19,14 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Keep what Python compiles, also where the environment says not to: torch alone takes a process seconds to compile.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+# Files of tests lie in memory where it has room, so that thousands of small indexes do not wait for a disk.
+MEMORY = Path("/dev/shm")
+if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = (
