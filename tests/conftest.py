@@ -105,14 +105,14 @@ def milvus_programs(pytestconfig):
     return unpacked(pytestconfig.cache.mkdir("milvus"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def milvus(milvus_programs, tmp_path_factory):
-    """Give the session's Milvus server, its token in the environment."""
-    from milvus_server import MilvusServer
+    """Give the module's Milvus server, its token in the environment: with nothing to do it takes a part of a core."""
+    from milvus_server import MilvusServer, quick
 
     running = MilvusServer(tmp_path_factory.mktemp("milvus") / "server", milvus_programs)
     running.start()
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, quick():
         patch.setenv("MILVUS_TOKEN", running.token)
         yield running
     running.stop()
