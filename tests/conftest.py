@@ -1,4 +1,6 @@
 import os
+import shutil
+import sys
 from pathlib import Path
 
 # Before any Hugging Face import: a test that reaches for the network fails at once instead of waiting for it.
@@ -17,6 +19,14 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Keep what Python compiles, also where the environment says not to: torch alone takes a process seconds to compile.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+# Files of tests lie in memory where it has room, so that thousands of small indexes do not wait for a disk.
+MEMORY = Path("/dev/shm")
+if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = (
@@ -95,14 +105,14 @@ def milvus_programs(pytestconfig):
     return unpacked(pytestconfig.cache.mkdir("milvus"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def milvus(milvus_programs, tmp_path_factory):
-    """Give the session's Milvus server, its token in the environment."""
-    from milvus_server import MilvusServer
+    """Give the module's Milvus server, its token in the environment: with nothing to do it takes a part of a core."""
+    from milvus_server import MilvusServer, quick
 
     running = MilvusServer(tmp_path_factory.mktemp("milvus") / "server", milvus_programs)
     running.start()
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, quick():
         patch.setenv("MILVUS_TOKEN", running.token)
         yield running
     running.stop()

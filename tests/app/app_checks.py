@@ -1,9 +1,22 @@
 import shutil
 import time
+from unittest.mock import patch
+
+from streamlit.testing.v1 import AppTest
 
 from retriever_app import resources
+from retriever_app.serving import SCRIPT
 
 PATIENCE = 120  # seconds; a busy machine
+
+
+def opened(page, **parameters):
+    """Open a page of the app, with these query parameters, in a session of its own."""
+    # Streamlit looks for components in every package that is installed; ours lie in the app.
+    with patch("streamlit.components.v2.manifest_scanner.scan_component_manifests", list):
+        session = AppTest.from_file(SCRIPT, default_timeout=180).run()
+    session.query_params = parameters
+    return whole(session.switch_page(f"{page}/view.py").run())
 
 
 def remove(folder):

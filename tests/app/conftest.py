@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 import streamlit as st
-from app_checks import whole
+from app_checks import opened
 from app_fakes import REVIEWS, KeywordEncoder, documents, load_encoder
 from browsing import SLOW
-from streamlit.testing.v1 import AppTest
 
 from retriever.workspace import Index
 from retriever_app.serving import SCRIPT, VARIABLE
@@ -54,13 +53,7 @@ def make(indexes):
 @pytest.fixture
 def app(indexes):
     """Open a page of the app, with these query parameters, in a session of its own."""
-
-    def open_page(page, **parameters):
-        session = AppTest.from_file(SCRIPT, default_timeout=180).run()
-        session.query_params = parameters
-        return whole(session.switch_page(f"{page}/view.py").run())
-
-    return open_page
+    return opened
 
 
 @pytest.fixture

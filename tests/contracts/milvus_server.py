@@ -7,8 +7,10 @@ import subprocess
 import sys
 import time
 import urllib.request
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import patch
 
 import milvus
 import pymilvus
@@ -57,6 +59,14 @@ def unpacked(cache):
     with FileLock(cache / "lock"):
         milvus._initialize_data_files(str(cache))
     return cache / "bin"
+
+
+@contextmanager
+def quick():
+    """Look often whether the server has done what a client waits for: here that takes two seconds, not minutes."""
+    clock = SimpleNamespace(time=time.time, sleep=lambda seconds: time.sleep(seconds / 20))
+    with patch("pymilvus.client.grpc_handler.time", clock), patch("retriever.vectors.milvus.server._LONGEST_WAIT", 0.1):
+        yield
 
 
 # PR_SET_PDEATHSIG, SIGKILL: no server outlives tests that are killed.

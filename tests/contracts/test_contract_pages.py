@@ -4,9 +4,8 @@ import ast
 
 import pytest
 import streamlit as st
-from app_checks import shown, whole
+from app_checks import opened, shown, whole
 from app_fakes import PRODUCT, REVIEWS, documents, load_encoder
-from streamlit.testing.v1 import AppTest
 
 from retriever.workspace import Index
 from retriever_app.serving import SCRIPT, VARIABLE
@@ -77,7 +76,7 @@ def one(folder):
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_is_drawn_whatever_the_index_holds(indexes, made, page):
     made(indexes)
-    session = whole(AppTest.from_file(SCRIPT, default_timeout=180).run().switch_page(f"{page}/view.py").run())
+    session = opened(page)
     assert shown(session)
     whole(session.run())
 
@@ -85,9 +84,7 @@ def test_a_page_is_drawn_whatever_the_index_holds(indexes, made, page):
 @pytest.mark.parametrize("page", PAGES)
 def test_a_link_that_makes_no_sense_does_no_page_harm(indexes, page):
     small(indexes)
-    session = AppTest.from_file(SCRIPT, default_timeout=180).run()
-    session.query_params = HOSTILE
-    whole(session.switch_page(f"{page}/view.py").run())
+    session = opened(page, **HOSTILE)
     session.query_params = {**HOSTILE, "index": "small", "like": "", "groups": "3", "training": ""}
     whole(session.run())
 

@@ -17,9 +17,11 @@ from retriever.core.similarity import normalise
 from retriever.core.types import Document
 from retriever.index.generations import IndexType
 from retriever.index.upkeep.verify import verify
+from retriever.store import connection
 from retriever.vectors.backend import BuildOptions, ViewVectors, open_backend
 from retriever.vectors.exact import ExactIndex, queries_near
 from retriever.vectors.milvus import index as milvus_index
+from retriever.vectors.milvus.building import create
 from retriever.vectors.milvus.index import MilvusIndex
 from retriever.workspace import Index
 
@@ -248,7 +250,7 @@ def test_no_collection_of_another_name_is_ever_dropped(tmp_path, milvus):
     path = tmp_path / handle["path"]
     line, _, ids = path.read_bytes().partition(b"\n")
     for name in ("production", "retriever_", "retriever_" + "0" * 32):
-        milvus.client.create_collection(name, dimension=4)
+        create(milvus.client, name, 4, "")
         path.write_bytes(json.dumps({**json.loads(line), "collection": name}).encode() + b"\n" + ids)
         open_backend("milvus", tmp_path).remove(1)
         assert name in milvus.collections
@@ -308,6 +310,7 @@ def test_a_search_that_is_under_way_when_the_collection_is_replaced_goes_on_in_t
                 writer.upkeep.repair()
         return search(*given, **named)
 
+    monkeypatch.setattr(connection, "BUSY_SECONDS", 0.05)  # the search is in a state that the repair waits for
     with Index(tmp_path / "index", encoder=FakeEncoder()) as index:
         index.add(documents("toy", "lamp"), index_type=IndexType(backend=f"milvus={milvus.url}"))
         before = found(index.search("toy", mode="dense"))

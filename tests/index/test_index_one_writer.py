@@ -10,15 +10,16 @@ from retriever.core.types import Document
 from retriever.index.reembedding import forget, reembed, roll_back
 from retriever.index.upkeep.archive import export_index
 from retriever.index.upkeep.repair import repair
-from retriever.store import connection
+from retriever.store import connection, lock
 from retriever.store.lock import LOCK_NAME, WriterLock
 from retriever.vectors.faiss.backend import FaissBackend
 from retriever.workspace import Index
 
 
 @pytest.fixture
-def written(index, path):
+def written(index, path, monkeypatch):
     """An index of two documents while somebody else writes to it."""
+    monkeypatch.setattr(lock, "_PATIENCE", 0.05)  # seconds
     index.add(documents("toy sad", "lamp love"), instructions=[MOOD])
     with WriterLock(path / LOCK_NAME):
         yield index

@@ -28,7 +28,7 @@ def listening(parent):
 
 
 def test_ray_stores_what_this_process_does_listens_on_loopback_alone_and_ends(path, tmp_path, make):
-    alone, together = make("alone"), make("together", seconds=0.2)
+    alone, together = make("alone"), make("together", seconds=0.1)
     run(tmp_path / "alone", alone, ROWS)
     process = start(path, together, ray="local")
     until(lambda: len(read(together)) > PIECE)

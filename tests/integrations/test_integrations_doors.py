@@ -9,9 +9,8 @@ import anyio
 import pytest
 import typer
 from api_fakes import AnyEncoder, running
-from app_checks import settle
+from app_checks import opened, settle
 from mcp import Client
-from streamlit.testing.v1 import AppTest
 
 from retriever.api.http.app import make_app
 from retriever.api.mcp.server import make_server
@@ -26,7 +25,7 @@ from retriever.integrations.langchain import IndexRetriever as LangChainRetrieve
 from retriever.integrations.llama_index import IndexRetriever as LlamaRetriever
 from retriever.workspace import Index
 from retriever_app.pages.search.model import SearchQuestion
-from retriever_app.serving import SCRIPT, VARIABLE
+from retriever_app.serving import VARIABLE
 
 TEXTS = {
     "r1": "a kettle I love",
@@ -99,9 +98,7 @@ def by_llama_index(folder, *_):
 
 def by_page(folder, _, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(folder.parent))
-    session = AppTest.from_file(SCRIPT, default_timeout=180).run()
-    session.query_params = {"q": QUERY["query"], "mode": QUERY["mode"]}
-    session = settle(session.switch_page("search/view.py").run())
+    session = settle(opened("search", q=QUERY["query"], mode=QUERY["mode"]))
     session = settle(session.text_input(key="SearchQuestion.regex").set_value(QUERY["regex"]).run())
     shown = {one.value for one in session.text}
     return [id for id, text in TEXTS.items() if text in shown]
