@@ -78,15 +78,6 @@ def test_a_text_first_pass_reads_every_text_once(make, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["llama", "mistral", "gpt2"])
-def test_left_padding_leaves_states_as_they_are_without(backbone, slow, name):
-    rows = [[5, 6, 7], list(range(10, 40)), [9]]
-    with torch.inference_mode():
-        states = PromptRun(backbone(name), rows, cached=False).start()
-        for row, read in zip(rows, states, strict=True):
-            np.testing.assert_allclose(read[-len(row) :], slow(name).read_ids(row)[0], atol=1e-4)
-
-
-@pytest.mark.parametrize("name", ["llama", "mistral", "gpt2"])
 def test_blocks_read_in_turn_and_after_a_rewind_equal_one_read(backbone, slow, name):
     model = backbone(name)
     rows, more, other = [[5, 6, 7, 8], list(range(10, 40))], [50, 51, 52], [60, 61]
