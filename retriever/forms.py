@@ -42,7 +42,13 @@ def command_options(
     def annotated(option: Option) -> Any:  # noqa: ANN401 - an annotation
         if option.name == argument:
             return Annotated[option.type, typer.Argument(help=option.help)]
-        names = [f"-{option.name}"] if len(option.name) == 1 else [f"--{option.name}"] if option.type is bool else []
+        names = (
+            [f"-{option.name}"]
+            if len(option.name) == 1
+            else [f"--{option.name.replace('_', '-')}"]
+            if option.type is bool
+            else []
+        )
         return Annotated[option.type, typer.Option(*names, help=option.help)]
 
     options = public(kind, leave_out)

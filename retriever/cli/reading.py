@@ -1,5 +1,6 @@
 """Commands that a language model may read for: its options, consent before texts leave the machine, what was asked."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,6 +36,7 @@ class Reading:
     max_tokens: int | None = option(None, "Tokens that are sent to a language model at most, about.")
     max_minutes: float | None = option(None, "Minutes that a language model is asked for at most.")
     yes: bool = option(False, "Send texts to the reader's host without asking; the index remembers the host.")
+    allow_http: bool = option(False, "Accept an unencrypted connection to the reader's host.")
 
     @property
     def texts(self) -> "Read":
@@ -58,7 +60,10 @@ class Reading:
 
         limits = ReadingLimits(self.max_texts, self.max_tokens, self.max_minutes)
         budgets = read_budgets(index.absolute().parent)
-        with Index(index, device=device, limits=limits.filled(budgets.reading)) as opened:
+        with (
+            _http_allowed(self.allow_http),
+            Index(index, device=device, limits=limits.filled(budgets.reading)) as opened,
+        ):
             yield opened
             _say_spent(opened)
 
@@ -94,6 +99,22 @@ class Reading:
                 raise
             opened.teaching.allow(refused.host)
         return work()
+
+
+@contextmanager
+def _http_allowed(allowed: bool) -> Iterator[None]:
+    """Let readers be asked over an unencrypted connection for a while, if that is allowed."""
+    from retriever.encoders.answers.places import ALLOW_HTTP
+
+    before = os.environ.get(ALLOW_HTTP)
+    if allowed:
+        os.environ[ALLOW_HTTP] = "1"
+    try:
+        yield
+    finally:
+        if allowed:
+            os.environ.pop(ALLOW_HTTP)
+            os.environ.update({ALLOW_HTTP: before} if before is not None else {})
 
 
 def _agreed(refused: ConsentError) -> bool:

@@ -1,5 +1,6 @@
 """A language model behind an endpoint reads for searches and clusters, over HTTP as it would."""
 
+import os
 import shlex
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from answer_fakes import FakeReader
 from replay_server import Model, serving
 
 from retriever.encoders.answers import loading
+from retriever.encoders.answers.places import ALLOW_HTTP
 
 WHO = "Which thing is it about?"
 
@@ -37,6 +39,16 @@ def test_a_reader_answers_a_search_and_stays(indexed, model, name):
     assert len(model.requests) == calls
     rows = [one for one in indexed("views", "--json").document["views"] if one["instruction"] == WHO]
     assert [(one["encoder"], one["vectors"]) for one in rows] == [(name, 5)]
+
+
+def test_http_to_another_machine_is_for_those_who_ask_for_it(indexed, monkeypatch):
+    monkeypatch.delenv(ALLOW_HTTP, raising=False)
+    asked = ["search", "lamp", "--instruction", WHO, "--reader", "chat:http://reader.invalid/v1#m"]
+    assert indexed(*asked).failed_with(1, "unencrypted", "--allow-http")
+    ran = indexed(*asked, "--allow-http")
+    assert ran.code != 0
+    assert "reader.invalid" in ran.err and "unencrypted" not in ran.err
+    assert ALLOW_HTTP not in os.environ
 
 
 def test_default_takes_a_question_back(indexed, name):

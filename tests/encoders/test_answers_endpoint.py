@@ -12,7 +12,7 @@ from retriever.core.errors import EncoderError, UsageError
 from retriever.encoders.answers import endpoint
 from retriever.encoders.answers.answerer import Answer, Unread, explained
 from retriever.encoders.answers.chat import PROBES, ChatAnswerer
-from retriever.encoders.answers.endpoint import Abilities
+from retriever.encoders.answers.endpoint import TOKENS_A_MINUTE, Abilities
 from retriever.encoders.answers.wire import Format
 
 KEY = "sk-very-secret-key"
@@ -88,6 +88,7 @@ def test_the_first_call_goes_alone_and_eight_more_at_once(model):
     one = reader()
     one.answer(TEXTS[:6], ["what?"])
     assert model.most_in_flight == 1
+    model.seconds = 0.5  # a busy machine begins eight calls in that time
     one.answer([f"{WORDS[n % 5]} item {n}" for n in range(120)], ["what?"])
     assert model.most_in_flight == 8
 
@@ -242,6 +243,20 @@ def test_a_late_reply_is_asked_for_again(model):
     model.then.append(2.0)
     assert reader(seconds=0.3, abilities=READY).answer(TEXTS[:3], ["what?"]).answers == [RIGHT[:3]]
     assert len(model.requests) == 2
+
+
+def test_calls_keep_to_a_limit_of_tokens_a_minute(model, monkeypatch):
+    seconds = []
+    for limit in ("120000", "60000"):
+        monkeypatch.setenv(TOKENS_A_MINUTE, limit)
+        begun = time.monotonic()
+        reader(abilities=READY).answer(TEXTS, ["what?"])
+        seconds.append(time.monotonic() - begun)
+    assert seconds[1] > 1.5  # 3 calls before the last, of 700 to 900 tokens, at 1,000 a second
+    assert seconds[0] < seconds[1]
+    monkeypatch.setenv(TOKENS_A_MINUTE, "many")
+    with pytest.raises(EncoderError, match="RETRIEVER_TOKENS_A_MINUTE is 'many'"):
+        reader(abilities=READY)
 
 
 @pytest.mark.parametrize(

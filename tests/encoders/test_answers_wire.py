@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from retriever.core.errors import EncoderError, UsageError
 from retriever.encoders.answers.answerer import Unread
 from retriever.encoders.answers.calls import CALL_TOKENS, packed, room_for_texts
-from retriever.encoders.answers.places import find_place, is_loopback
+from retriever.encoders.answers.places import ALLOW_HTTP, find_place, is_loopback
 from retriever.encoders.answers.wire import (
     AnswersCall,
     Format,
@@ -201,6 +201,14 @@ def test_a_place_that_may_not_be_used_is_refused_without_showing_a_secret(monkey
         find_place(name)
     assert "sk-secret" not in str(raised.value)
     assert raised.value.hint
+
+
+def test_http_to_another_machine_is_accepted_where_the_environment_allows_it(monkeypatch):
+    monkeypatch.setenv(ALLOW_HTTP, "0")
+    with pytest.raises(EncoderError, match="unencrypted"):
+        find_place("chat:http://example.com/v1#m")
+    monkeypatch.setenv(ALLOW_HTTP, "1")
+    assert find_place("chat:http://example.com/v1#m").loopback is False
 
 
 def test_this_machine_is_known_by_name_and_number():

@@ -5,20 +5,23 @@ It uses the `openai` client, whose retries wait longer each time, or as long as 
 
 import json
 import os
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, Literal, Protocol, TypeVar
 
+import anyio
 import httpx
 import openai
 
+from retriever.core.errors import EncoderError
 from retriever.core.types import JSON
 from retriever.encoders.answers.answerer import Unread
 from retriever.encoders.answers.places import API_KEY, Place
 from retriever.encoders.answers.refusals import explained, is_about_context, names, no_completion
-from retriever.encoders.answers.wire import Format, Reply
+from retriever.encoders.answers.wire import Format, Reply, estimated_tokens
 
 TEXTS_PER_CALL = 6
 RETRIES = 5
@@ -27,6 +30,9 @@ FIRST_RETRIES = 2
 
 SECONDS = 120.0
 """After so many seconds without an answer a call is sent again."""
+
+TOKENS_A_MINUTE = "RETRIEVER_TOKENS_A_MINUTE"
+"""The variable that limits the tokens of a minute, sent and allowed in replies; without it there is no limit."""
 
 CONNECT_SECONDS = 10.0
 THINKING_TOKENS = 4096
@@ -92,6 +98,33 @@ class Call(Protocol[C_co]):
         ...
 
 
+class Pace:
+    """Spreads calls so that a minute has at most so many tokens, by their estimate; 0 sets no limit."""
+
+    def __init__(self, tokens_a_minute: int) -> None:
+        self._seconds_a_token = 60.0 / tokens_a_minute if tokens_a_minute else 0.0
+        self._free = 0.0
+
+    async def wait(self, tokens: int) -> None:
+        """Wait until a call of so many tokens may begin."""
+        now = time.monotonic()
+        begin = max(now, self._free)
+        self._free = begin + tokens * self._seconds_a_token
+        await anyio.sleep(begin - now)
+
+
+def _tokens_a_minute() -> int:
+    """Return the most tokens of a minute that the environment allows; 0 where it says nothing.
+
+    Raises:
+        EncoderError: it says no number.
+    """
+    said = os.environ.get(TOKENS_A_MINUTE, "").strip()
+    if said and (not said.isdecimal() or int(said) < 1):
+        raise EncoderError(f"{TOKENS_A_MINUTE} is {said!r}.", hint="Set it to a number of tokens, such as 30000.")
+    return int(said or 0)
+
+
 class Endpoint:
     """An endpoint and what is known of it.
 
@@ -105,6 +138,7 @@ class Endpoint:
         self.place = place
         self.abilities = abilities or Abilities()
         self._seconds = seconds
+        self._pace = Pace(_tokens_a_minute())
         self._lock = Lock()
 
     def learn(self, **changes: Any) -> None:  # noqa: ANN401 - fields of Abilities
@@ -152,11 +186,13 @@ class Endpoint:
     async def _complete(self, client: openai.AsyncOpenAI, call: Call[C], way: Abilities) -> Reply:
         """Send one request and return the reply."""
         sent = call.messages(way.form)
-        extra: dict[str, Any] = {way.token_limit: call.reply_tokens + (THINKING_TOKENS if way.thinks else 0)}
+        limit = call.reply_tokens + (THINKING_TOKENS if way.thinks else 0)
+        extra: dict[str, Any] = {way.token_limit: limit}
         if way.temperature:
             extra["temperature"] = 0
         if form := call.response_format(way.form):
             extra["response_format"] = form
+        await self._pace.wait(sum(estimated_tokens(message["content"]) for message in sent) + limit)
         patient = client if way.settled else client.with_options(max_retries=FIRST_RETRIES)
         made = await patient.chat.completions.create(model=self.place.model, messages=sent, **extra)  # type: ignore[arg-type]
         return _reply(made, self.place)

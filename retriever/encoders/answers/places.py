@@ -10,6 +10,9 @@ from retriever.core.errors import EncoderError
 METHOD = "chat"
 BASE_URL = "OPENAI_BASE_URL"
 API_KEY = "OPENAI_API_KEY"
+ALLOW_HTTP = "RETRIEVER_ALLOW_HTTP"
+"""The variable that, set to 1, accepts an unencrypted connection to another machine."""
+
 _OPENAI = "https://api.openai.com/v1"
 _FORM = f"Say {METHOD}:MODEL or {METHOD}:https://HOST/v1#MODEL."
 
@@ -58,10 +61,10 @@ def find_place(name: str) -> Place:
     own = own or _OPENAI
     url = _checked(given or own)
     loopback = is_loopback(url.hostname or "")
-    if url.scheme == "http" and not loopback:
+    if url.scheme == "http" and not loopback and os.environ.get(ALLOW_HTTP) != "1":
         raise EncoderError(
             f"{url.netloc} would get texts over an unencrypted connection.",
-            hint="Name its https address.",
+            hint=f"Name its https address; where the network between is trusted, --allow-http or {ALLOW_HTTP}=1.",
         )
     return Place(model, url.geturl().rstrip("/"), url.netloc, loopback, _origin(url) == _origin(urlsplit(own)))
 
