@@ -20,6 +20,7 @@ def test_an_indexing_stops_between_batches_and_goes_on(indexes, app, gated):
     job = resources.jobs().find("index a")
     other = app("corpus")
     assert "Indexing a.csv into a" in shown(other)
+    assert gated.reached.wait(PATIENCE)
     click(other, "Stop")
     assert job.snapshot().status == "stopping"
     gated.gate.set()
