@@ -17,7 +17,12 @@ _RUNS = 5
 
 
 def index_status(store: Store, folder: Path) -> IndexStatus:
-    """Report what the index in a folder holds, and how its last runs went."""
+    """Report what the index in a folder holds, and how its last runs went, from one state of its database."""
+    with store.snapshot():
+        return _index_status(store, folder)
+
+
+def _index_status(store: Store, folder: Path) -> IndexStatus:
     indexing = next((run for run in store.runs.last(1000) if run.command == "index"), None)
     bad = [] if indexing is None else [asdict(row) for row in store.runs.quarantined(indexing.run_id)]
     return IndexStatus(
@@ -38,8 +43,9 @@ def index_status(store: Store, folder: Path) -> IndexStatus:
 
 def view_states(store: Store) -> list[ViewStatus]:
     """Return the state of every view of the index's encoders that is asked for, oldest first."""
-    texts, sources, among = len(store.documents.live_contents()), sources_of(store), current(store)
-    return [_state(store, sources, family(among, view), texts) for view in own_views(store)]
+    with store.snapshot():
+        texts, sources, among = len(store.documents.live_contents()), sources_of(store), current(store)
+        return [_state(store, sources, family(among, view), texts) for view in own_views(store)]
 
 
 def _state(store: Store, sources: Sources, made: Sequence[Listed], texts: int) -> ViewStatus:

@@ -3,6 +3,7 @@ from index_fakes import DIM, FAULT, MOOD, PRODUCT, FakeEncoder, RichEncoder, add
 
 from retriever.core.errors import EncoderError, InputError, UsageError
 from retriever.core.types import BadRow, Document, Encoded
+from retriever.index import status as index_status
 from retriever.index.indexing import IndexingOptions
 from retriever.index.reembedding import reembed
 from retriever.workspace import Index
@@ -261,6 +262,22 @@ def test_a_long_text_ends_the_run_and_keeps_the_batches_before_it(rich):
         rich.add(corpus, options=IndexingOptions(on_long="error", batch=2))
     assert sorted(stored(rich)) == ["a", "b"]
     assert rich.status().runs[0]["status"] == "failed"
+
+
+def test_the_status_is_of_one_state_while_views_are_made_elsewhere(index, path, encoder, monkeypatch):
+    index.add([Document("a", "toy happy")])
+    other = Index(path, encoder=encoder)
+    listed = index_status.current
+
+    def then_another(store):
+        views = listed(store)
+        other.search("toy", instruction=PRODUCT)
+        return views
+
+    monkeypatch.setattr(index_status, "current", then_another)
+    assert [view.instruction for view in index.status().views] == [""]
+    assert [view.instruction for view in index.views()] == ["", PRODUCT]
+    other.close()
 
 
 def test_bad_rows_are_put_aside_and_the_run_goes_on(index):
