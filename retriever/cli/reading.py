@@ -1,6 +1,5 @@
 """Commands that a language model may read for: its options, consent before texts leave the machine, what was asked."""
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -56,12 +55,13 @@ class Reading:
     def opened(self, index: Path, device: str) -> Iterator["Index"]:
         """Open an index within the limits; at the end, say what language models were asked."""
         from retriever.index.sources.limits import ReadingLimits, read_budgets
+        from retriever.index.teaching.readers import http_allowed
         from retriever.workspace import Index
 
         limits = ReadingLimits(self.max_texts, self.max_tokens, self.max_minutes)
         budgets = read_budgets(index.absolute().parent)
         with (
-            _http_allowed(self.allow_http),
+            http_allowed(self.allow_http),
             Index(index, device=device, limits=limits.filled(budgets.reading)) as opened,
         ):
             yield opened
@@ -99,22 +99,6 @@ class Reading:
                 raise
             opened.teaching.allow(refused.host)
         return work()
-
-
-@contextmanager
-def _http_allowed(allowed: bool) -> Iterator[None]:
-    """Let readers be asked over an unencrypted connection for a while, if that is allowed."""
-    from retriever.encoders.answers.places import ALLOW_HTTP
-
-    before = os.environ.get(ALLOW_HTTP)
-    if allowed:
-        os.environ[ALLOW_HTTP] = "1"
-    try:
-        yield
-    finally:
-        if allowed:
-            os.environ.pop(ALLOW_HTTP)
-            os.environ.update({ALLOW_HTTP: before} if before is not None else {})
 
 
 def _agreed(refused: ConsentError) -> bool:

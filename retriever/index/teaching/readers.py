@@ -1,11 +1,14 @@
 """Who answers a question: the index's encoders, a language model, or whoever hands answers in."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from retriever.core.errors import InputError, UsageError
 from retriever.core.text import composed, is_blank, normal_instruction
 from retriever.encoders.answers.answerer import MOST_CHARACTERS, MOST_WORDS, NOT_SAID
+from retriever.encoders.answers.places import ALLOW_HTTP
 from retriever.index.opened import Opened
 from retriever.index.sources.answers import Answers, Reader
 from retriever.index.sources.catalog import choose, current, serving
@@ -143,3 +146,17 @@ def _by(store: Store, name: str) -> Reader:
         known[name] = load_answerer(name).fingerprint
         store.settings.set(READERS, known)
     return Reader(name, known[name])
+
+
+@contextmanager
+def http_allowed(allowed: bool) -> Iterator[None]:
+    """Let language models be asked over an unencrypted connection for a while, if that is allowed."""
+    before = os.environ.get(ALLOW_HTTP)
+    if allowed:
+        os.environ[ALLOW_HTTP] = "1"
+    try:
+        yield
+    finally:
+        if allowed:
+            os.environ.pop(ALLOW_HTTP)
+            os.environ.update({ALLOW_HTTP: before} if before is not None else {})
