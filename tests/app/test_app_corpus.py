@@ -11,7 +11,7 @@ from retriever_app.pages.corpus import job as intake
 
 def test_a_dropped_file_becomes_an_index(indexes, app):
     session = app("corpus")
-    assert "Everything stays on this machine" in shown(session)
+    assert "Nothing leaves this machine unless you let" in shown(session)
     drop(session, "my reviews.csv", OWN_COLUMNS.encode())
     chosen = {box.label: box.value for box in session.selectbox}
     assert chosen == {

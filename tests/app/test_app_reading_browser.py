@@ -1,6 +1,7 @@
 """A language model reads a question in a browser: chosen, shown, corrected, clustered, taken back."""
 
 import re
+from contextlib import suppress
 from urllib.parse import urlencode
 
 import pytest
@@ -70,8 +71,7 @@ def correct_the_first_answers(page, folder, answers):
     table = page.locator("[data-testid=stDataFrame] canvas").first
     table.scroll_into_view_if_needed()
     for row, answer in enumerate(answers):
-        table.dblclick(position={"x": 60, "y": 52 + 35 * row}, force=True)
-        page.locator("#portal textarea").fill(answer)
+        open_cell(page, table, row).fill(answer)
         page.keyboard.press("Enter")
         page.wait_for_timeout(200)  # what is written is sent a moment later
     with Index(folder, encoder=load_encoder()) as index:
@@ -79,6 +79,17 @@ def correct_the_first_answers(page, folder, answers):
         assert index.teaching.answers(WHO)["d02"] == answers[0]
     press(page, "Draw the page with these answers")
     sync_api.expect(page.get_by_text(re.compile("· d02$"))).to_have_count(0)  # what it is no longer about is no hit
+
+
+def open_cell(page, table, row):
+    """Open the first cell of a row, as often as the table is drawn anew under the click."""
+    editor = page.locator("#portal textarea")
+    for _ in range(30):
+        table.dblclick(position={"x": 60, "y": 52 + 35 * row}, force=True)
+        with suppress(sync_api.TimeoutError):
+            editor.wait_for(timeout=3000)
+            return editor
+    raise AssertionError(f"row {row} never opens")
 
 
 def clusters_of_a_sample(page, model):
