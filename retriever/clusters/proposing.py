@@ -21,6 +21,8 @@ from retriever.core.paths import write_output
 from retriever.core.results import SCHEMA_VERSION, KnownAnswers
 from retriever.core.types import Embeddings
 from retriever.encoders.answers.answerer import NOT_SAID
+from retriever.encoders.answers.categories import MOST
+from retriever.encoders.answers.places import METHOD
 from retriever.index.sources.asking import Permit
 
 if TYPE_CHECKING:
@@ -28,9 +30,6 @@ if TYPE_CHECKING:
 
 TEXTS = 30
 """Texts whose answers are looked at where there are no more."""
-
-MOST = 12
-"""Categories that are offered at most."""
 
 SENT_TOKENS = 1400
 """Tokens of the answers that a language model is sent at most, the commonest ones first, by their estimate."""
@@ -170,7 +169,7 @@ def write_categories(by: str, instruction: str, answers: Sequence[str], permit: 
         ConsentError: answers would leave this machine, and nobody allowed their host.
         ReadingLimitError: a server's request asks for more than a limit allows.
     """
-    if not by.startswith("chat:"):
+    if not by.startswith(f"{METHOD}:"):
         return None
     from retriever.encoders.answers.loading import load_answerer
 

@@ -7,16 +7,18 @@ writes no JSON, it answers in lines: ``1: answer``, or ``1.2: answer`` where the
 
 import json
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from retriever.core.text import is_blank, is_text, printable
 from retriever.core.types import JSON
 from retriever.encoders.answers.answerer import MOST_CHARACTERS, MOST_WORDS, NOT_SAID, Unread
+
+M = TypeVar("M", bound=BaseModel)
 
 PROMPT = "answers-1"
 """Version of the messages below; another wording is another version."""
@@ -56,18 +58,21 @@ Reply with lines and nothing else, one for each text: its id, a colon and the an
 are several questions, one line for each text and question, such as "1.2: answer" for text 1 and question 2.""",
 }
 
-_ITEM: JSON = {
-    "type": "object",
-    "properties": {"id": {"type": "string"}, "answers": {"type": "array", "items": {"type": "string"}}},
-    "required": ["id", "answers"],
-    "additionalProperties": False,
-}
-_SCHEMA: JSON = {
-    "type": "object",
-    "properties": {"answers": {"type": "array", "items": _ITEM}},
-    "required": ["answers"],
-    "additionalProperties": False,
-}
+TEXT: JSON = {"type": "string"}
+"""The JSON schema of a text."""
+
+
+def list_of(items: JSON) -> JSON:
+    """Return the JSON schema of a list."""
+    return {"type": "array", "items": items}
+
+
+def object_of(**properties: JSON) -> JSON:
+    """Return the JSON schema of an object that has all of these properties and no others."""
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+_SCHEMA = object_of(answers=list_of(object_of(id=TEXT, answers=list_of(TEXT))))
 
 
 def response_format(form: Format, name: str, schema: JSON) -> JSON:
@@ -164,11 +169,8 @@ class AnswersCall:
         texts, questions = len(self.texts), len(self.questions)
         try:
             content = content_of(reply)
-            items = _json_items(content) if form is not Format.LINES else _line_items(content, questions)
-            known = {str(number) for number in range(1, texts + 1)}
-            counts = Counter(item.id for item in items)
-            if counts.keys() - known or any(count > 1 for count in counts.values()):
-                raise UnusableError(Unread.MIXED)  # ids that begin at 0 look right for all texts but one
+            items = parsed(content, _Reply).answers if form is not Format.LINES else _line_items(content, questions)
+            positions([item.id for item in items], texts)  # ids that begin at 0 look right for all texts but one
         except UnusableError as unusable:
             cells: list[list[str | Unread]] = [[unusable.reason] * questions for _ in range(texts)]
             return Checked(cells, whole=unusable.reason, orderly=unusable.reason is not Unread.MIXED)
@@ -245,11 +247,28 @@ def content_of(reply: Reply) -> str:
     return fenced[1] if fenced else rest.strip()
 
 
-def _json_items(content: str) -> list[_Item]:
+def parsed(content: str, model: type[M]) -> M:
+    """Return what a reply in JSON says.
+
+    Raises:
+        UnusableError: it has another form.
+    """
     try:
-        return _Reply.model_validate_json(content).answers
+        return model.model_validate_json(content)
     except ValidationError:
         raise UnusableError(Unread.BROKEN) from None
+
+
+def positions(ids: Sequence[str], count: int) -> list[int]:
+    """Return the positions, in the order of their ids, of what has the ids 1, 2, ... up to a count.
+
+    Raises:
+        UnusableError: an id is none of these, or is there twice.
+    """
+    known = {str(number): number - 1 for number in range(1, count + 1)}
+    if len(set(ids)) < len(ids) or not known.keys() >= set(ids):
+        raise UnusableError(Unread.MIXED)
+    return [known[id] for id in ids]
 
 
 _LINE = re.compile(r"\s*(\d{1,4})(?:\.(\d{1,4}))?\s*:\s*(.*)")
