@@ -7,7 +7,8 @@ Truth, from the labels: of triplets (a text, one with the same answer, one with 
 right under the question, and at most `LOSS` points fewer than under none. The verdict sees no labels. Its chances are
 those of a logistic model that was fitted without the file whose question it judges: over features of what was read, and
 over the question's own vector by the plain reader, since a model that does not follow one question about style does not
-follow the next. ``--write`` fits all files, and writes what ships: ``retriever/index/verdicts/measured.json``.
+follow the next. A question that is answered by the topic without asking for it is not called followed, whatever its chance
+(`features.at_most`); the levels count that. ``--write`` fits all files, and writes what ships: ``retriever/index/verdicts/measured.json``.
 """
 
 import argparse
@@ -23,23 +24,23 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from verdict_candidates import candidates
-from verdict_read import read_file
+from verdict_read import Read, read_file
 
 from retriever.core.protocols import Encoder
 from retriever.core.types import Embeddings
+from retriever.core.verdicts import LEVELS, Level, worse
 from retriever.evaluation.grids import Alike, Grid, grid_triplets
 from retriever.evaluation.run.results import write_json
 from retriever.index.sources.encoders import load_plain
-from retriever.index.verdicts.arithmetic import features
+from retriever.index.verdicts.features import at_most, features_of
 from retriever.index.verdicts.judging import TEXTS
 from retriever.index.verdicts.measured import WORDING, Measured, measured_of
-from retriever.index.verdicts.reading import Evidence, meanings
 
 LEAST, LOSS = 60.0, 5.0
 LEAST_ANCHORS = 25
 PERCENT, TINY = 100.0, 1e-3
 FALSE_ASSURANCE, FALSE_ALARM = 0.1, 0.1
-"""Most of the questions called followed that are not; most of those called hardly followed that are."""
+"""Most of the questions called followed that are not; most of those called not followed that are."""
 
 STRENGTH = 0.3
 """C of the logistic regression: the smaller, the nearer all weights are to none."""
@@ -49,7 +50,7 @@ SAY = 2.0
 MEASURED = Path(__file__).parents[1] / "retriever/index/verdicts/measured.json"
 DRAWS = 300
 COUNTS = (20, 30, 40, 50)
-USED = ("words_near", "steady", "spread")
+USED = ("words_near", "words_spread")
 """The features that ship, chosen among all that are told of: more of them on so few questions fit these alone."""
 
 
@@ -96,7 +97,8 @@ def main() -> None:
     truth = np.array([case.followed for case in samples])
     chances = {count: left_out(samples, count) for count in COUNTS}
     shown = chances[TEXTS].round(3)  # as the table tells them, so that the table and the counts agree
-    followed, hardly = thresholds(shown, truth)
+    followed, not_followed = thresholds(shown, truth)
+    allowed = [at_most(case.features[TEXTS]) for case in samples]
     fingerprint = read_file(files[0]).fingerprint
     report = {
         "fingerprint": fingerprint,
@@ -113,14 +115,20 @@ def main() -> None:
             "all, without the question's own vector": area(samples, left_out(samples, TEXTS, say=0.0).round(3)),
         },
         "auc_of_single_features": singles(samples, truth),
-        "wrong_at_most": {"followed": FALSE_ASSURANCE, "hardly": FALSE_ALARM},
-        "thresholds": {"followed": followed, "hardly": hardly},
-        "levels": levels(shown, truth, followed, hardly),
+        "wrong_at_most": {"followed": FALSE_ASSURANCE, "not_followed": FALSE_ALARM},
+        "thresholds": {"followed": followed, "not_followed": not_followed},
+        "levels": levels(shown, truth, followed, not_followed, allowed),
+        "levels_by_chance_alone": levels(shown, truth, followed, not_followed),
         "cases": [told(case, chance) for case, chance in zip(samples, shown.tolist(), strict=True)],
     }
     if options.write:
         write_measured(
-            {**fitted(samples), **named(samples, fingerprint, plain), "followed": followed, "hardly": hardly}
+            {
+                **fitted(samples),
+                **named(samples, fingerprint, plain),
+                "followed": followed,
+                "not_followed": not_followed,
+            }
         )
     print(json.dumps(report, indent=2))
     if options.output:
@@ -141,15 +149,16 @@ def cases(file: Path, plain: Encoder) -> list[Case]:
         unmet, unasked = question.kind in read.source.unmet, PERCENT * float(measured.unasked.mean())
         vectors = plain.encode(list(question.wordings))
         for wording, right, vector in zip(question.wordings, measured.asked, vectors, strict=True):
-            seen = {count: seen_on(read.evidence(wording, count), plain) for count in COUNTS}
+            seen = {count: seen_on(read, wording, count, plain) for count in COUNTS}
             share, say = PERCENT * float(right.mean()), 1 / len(question.wordings)
             result.append(Case(file.stem, question.kind, wording, unmet, share, unasked, seen, vector, say))
     return result
 
 
-def seen_on(evidence: Evidence, plain: Encoder) -> Mapping[str, float]:
-    """Return the features of what was read."""
-    return {**features(evidence, meanings(plain, evidence.asked)), **candidates(evidence)}
+def seen_on(read: Read, wording: str, count: int, plain: Encoder) -> Mapping[str, float]:
+    """Return the features of what was read of the first texts."""
+    evidence, unasked = read.evidence(wording, count), read.evidence("", count).asked
+    return {**features_of(evidence, wording, plain), **candidates(evidence, unasked)}
 
 
 def left_out(found: Sequence[Case], count: int, say: float = SAY, used: Sequence[str] = USED) -> NDArray[np.float64]:
@@ -209,7 +218,7 @@ def named(found: Sequence[Case], fingerprint: str, plain: Encoder) -> dict[str, 
 
 def model_of(fit: Mapping[str, Any]) -> Measured:
     """Return a model that only gives chances."""
-    return measured_of({**fit, "fingerprint": "", "plain": "", "followed": 1.0, "hardly": 0.0})
+    return measured_of({**fit, "fingerprint": "", "plain": "", "followed": 1.0, "not_followed": 0.0})
 
 
 def write_measured(document: Mapping[str, Any]) -> None:
@@ -232,14 +241,24 @@ def thresholds(chances: NDArray[np.float64], truth: NDArray[np.bool_]) -> tuple[
     """Return from which chance on, and up to which, few enough questions are called what they are not."""
     order = np.sort(chances)
     followed = next((chance for chance in order if (~truth[chances >= chance]).mean() <= FALSE_ASSURANCE), 1.0)
-    hardly = next((chance for chance in order[::-1] if truth[chances <= chance].mean() <= FALSE_ALARM), 0.0)
-    return round(float(max(followed, hardly + 1e-3)), 3), round(float(hardly), 3)
+    not_followed = next((chance for chance in order[::-1] if truth[chances <= chance].mean() <= FALSE_ALARM), 0.0)
+    return round(float(max(followed, not_followed + 1e-3)), 3), round(float(not_followed), 3)
 
 
-def levels(chances: NDArray[np.float64], truth: NDArray[np.bool_], followed: float, hardly: float) -> dict[str, Any]:
-    """Return how many cases get each level, and how many of these are what it says."""
-    parts = {"followed": chances >= followed, "hardly": chances <= hardly}
-    parts["unclear"] = ~(parts["followed"] | parts["hardly"])
+def levels(
+    chances: NDArray[np.float64],
+    truth: NDArray[np.bool_],
+    followed: float,
+    not_followed: float,
+    allowed: Sequence[Level] = (),
+) -> dict[str, Any]:
+    """Return how many cases get each level, none better than is allowed, and how many of these are followed."""
+    names: list[Level] = [
+        "followed" if chance >= followed else "not followed" if chance <= not_followed else "unclear"
+        for chance in chances
+    ]
+    called = np.array([worse(*pair) for pair in zip(names, allowed, strict=True)] if allowed else names)
+    parts = {level: called == level for level in LEVELS}
     return {
         name: {"cases": int(part.sum()), "followed in truth": int(truth[part].sum())} for name, part in parts.items()
     }

@@ -1,13 +1,12 @@
 """Features of a question that were tried for the verdict and told no more than those that ship: arithmetic alone."""
 
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retriever.core.types import Embeddings, Encoded
-from retriever.index.verdicts.arithmetic import pair_cosines
+from retriever.index.verdicts.arithmetic import likeness, pair_cosines, upper
 from retriever.index.verdicts.reading import Evidence
 
 Floats = NDArray[np.float64]
@@ -17,21 +16,18 @@ _TINY = 1e-9
 _NEAREST = 8
 
 
-def candidates(evidence: Evidence) -> dict[str, float]:
-    """Compare the question's view and its answers with those under no question, and in other words."""
-    view, unasked = pair_cosines(evidence.asked.embeddings), pair_cosines(evidence.unasked.embeddings)
+def candidates(evidence: Evidence, unasked: Encoded) -> dict[str, float]:
+    """Compare the question's view and its answers with those under no question."""
+    view, bare = pair_cosines(evidence.asked.embeddings), pair_cosines(unasked.embeddings)
     said = evidence.asked.words
-    beside = said[: len(evidence.paraphrase.words)]
-    first = [words[0] if words else "" for words in said]
     return {
-        "dimensions": float(np.log(dimensions(evidence.asked.embeddings) / dimensions(evidence.unasked.embeddings))),
-        "neighbours_unasked": shared_neighbours(view, unasked),
-        "words_unasked": overlap(said, evidence.unasked.words),
-        "words_steady": overlap(beside, evidence.paraphrase.words),
-        "words_turned": overlap(beside, evidence.paraphrase.words) - overlap(beside, evidence.negated.words),
-        "words_spread": entropy(first),
-        "words_group": group_area(view, first),
-        "words_copied": copied(evidence.asked, evidence.texts) - copied(evidence.unasked, evidence.texts),
+        "like_unasked": likeness(view, bare),
+        "spread": float(np.log((upper(view).std() + _TINY) / (upper(bare).std() + _TINY))),
+        "dimensions": float(np.log(dimensions(evidence.asked.embeddings) / dimensions(unasked.embeddings))),
+        "neighbours_unasked": shared_neighbours(view, bare),
+        "words_unasked": overlap(said, unasked.words),
+        "words_group": group_area(view, [words[0] if words else "" for words in said]),
+        "words_copied": copied(evidence.asked, evidence.texts) - copied(unasked, evidence.texts),
     }
 
 
@@ -59,13 +55,6 @@ def overlap(first: Words, second: Words) -> float:
     """Return the share of words in common of all that two lists of answers have, on average over texts."""
     shares = [len({*a} & {*b}) / max(1, len({*a} | {*b})) for a, b in zip(first, second, strict=True)]
     return float(np.mean(shares))
-
-
-def entropy(words: Sequence[str]) -> float:
-    """Return how evenly words spread, 0 where all are the same, 1 where all are different."""
-    counts = np.array(list(Counter(words).values()), dtype=np.float64)
-    shares = counts / counts.sum()
-    return float(-(shares * np.log(shares)).sum() / np.log(max(2, len(words))))
 
 
 def group_area(cosines: Floats, words: Sequence[str]) -> float:

@@ -23,15 +23,12 @@ from retriever.core.similarity import normalise
 from retriever.core.types import Encoded
 from retriever.evaluation.grids import Question
 from retriever.index.encoding import WORDS
-from retriever.index.verdicts.reading import NEGATED, PARAPHRASE, REFERENCES, Evidence
-
-BESIDE = 25
-"""Texts that are read under the questions in other words and turned around."""
+from retriever.index.verdicts.reading import Evidence
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A source as it was read: what was heard by instruction, of all texts or of the first of them."""
+    """A source as it was read: what was heard by instruction."""
 
     source: Source
     heard: Mapping[str, Encoded]
@@ -44,30 +41,22 @@ class Read:
 
     def evidence(self, question: str, count: int) -> Evidence:
         """Return what a verdict on a question looks at, on the first texts."""
-        heard = {name: Encoded(view.embeddings[:count], view.words[:count]) for name, view in self.heard.items()}
-        turned = heard[PARAPHRASE.format(question=question)], heard[NEGATED.format(question=question)]
-        others = [heard[reference] for reference in REFERENCES]
-        return Evidence(self.source.texts[:count], heard[question], heard[""], others, *turned)
+        heard = self.heard[question]
+        return Evidence(self.source.texts[:count], Encoded(heard.embeddings[:count], heard.words[:count]))
 
 
 def read(encoder: Encoder, source: Source) -> dict[str, Any]:
     """Return vectors and words of a source's texts under everything asked of them, as arrays."""
-    questions = [wording for question in source.questions for wording in question.wordings]
-    full = ["", *REFERENCES, *questions]
-    beside = [form.format(question=question) for question in questions for form in (PARAPHRASE, NEGATED)]
+    asked = ["", *(wording for question in source.questions for wording in question.wordings)]
     arrays: dict[str, Any] = {}
     words: dict[str, list[list[str]]] = {}
-    for texts, instructions, name in ((source.texts, full, "full"), (source.texts[:BESIDE], beside, "beside")):
-        for place, (instruction, view) in enumerate(
-            zip(instructions, encoder.encode_views(texts, instructions, words=WORDS), strict=True)
-        ):
-            arrays[f"{name}{place}"] = view.embeddings.astype(np.float16)
-            words[instruction] = view.words
+    for place, view in enumerate(encoder.encode_views(source.texts, asked, words=WORDS)):
+        arrays[str(place)] = view.embeddings.astype(np.float16)
+        words[asked[place]] = view.words
     meta = {
         "name": source.name,
         "texts": list(source.texts),
-        "full": full,
-        "beside": beside,
+        "asked": asked,
         "words": words,
         "unmet": sorted(source.unmet),
         "questions": [
@@ -83,9 +72,8 @@ def read_file(file: Path) -> Read:
     with np.load(file, allow_pickle=False) as kept:
         meta = json.loads(str(kept["meta"]))
         heard = {
-            instruction: Encoded(normalise(kept[f"{name}{place}"]), meta["words"][instruction])
-            for name in ("full", "beside")
-            for place, instruction in enumerate(meta[name])
+            instruction: Encoded(normalise(kept[str(place)]), meta["words"][instruction])
+            for place, instruction in enumerate(meta["asked"])
         }
     questions = [Question(kind, wordings, answers) for kind, wordings, answers in meta["questions"]]
     return Read(Source(meta["name"], meta["texts"], questions, frozenset(meta["unmet"])), heard, meta["fingerprint"])

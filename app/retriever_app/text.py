@@ -39,7 +39,11 @@ _OF_COMMANDS = {  # an option that a hint names, and what to do about it here
     "--rename": "Enter a name.",
     "--reader": "Try again, or choose another language model.",
 }
-_VERDICT_ICONS = {"followed": ":material/check_circle:", "unclear": ":material/help:", "hardly": ":material/warning:"}
+_VERDICT_ICONS = {
+    "followed": ":material/check_circle:",
+    "unclear": ":material/help:",
+    "not followed": ":material/warning:",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +142,7 @@ def verdict_line(verdict: Verdict) -> VerdictLine:
     answers = verdict.words()
     return VerdictLine(
         _VERDICT_ICONS[verdict.level],
-        verdict.saying,
+        verdict.sentence,
         f"{checked}; the model answers most often: {answers}."
         if answers
         else f"{checked}; the model gives no words as answers.",

@@ -21,6 +21,7 @@ from retriever.cli.options import (
     refuse,
 )
 from retriever.cli.reading import Reading, say_known
+from retriever.cli.verdicts import say_verdict, say_ways
 from retriever.core.errors import UsageError
 from retriever.core.text import printable, shortened
 from retriever.core.types import Document
@@ -187,6 +188,10 @@ def say_basis(found: "Clustering") -> None:
         output.say(f"They go by what {sum(found.lessons.answers.values())} examples taught of this question.")
     if found.caution:
         output.say(output.style(found.caution, "yellow", sys.stderr))
+    if found.verdict is not None and found.verdict.warns:
+        say_ways(found.verdict)  # the caution has its sentence
+    else:
+        say_verdict(found.verdict)
 
 
 def say_new(found: "SavedClustering") -> None:

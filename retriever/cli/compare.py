@@ -12,6 +12,7 @@ from retriever.cli import output
 from retriever.cli.cluster import AUTO, cluster_count
 from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption, WhereOption, refuse
 from retriever.cli.reading import Reading, say_known
+from retriever.cli.verdicts import say_verdict
 from retriever.core.errors import UsageError
 from retriever.forms import command_options, made
 
@@ -105,5 +106,4 @@ def _render_flows(change: "ClusterChange") -> None:
 def _say_instructions(sides: "Sequence[Side]") -> None:
     for name, side in zip("AB", sides, strict=True):
         output.say(f"{name}: {side.instruction or '(default)'}")
-        if side.verdict is not None and side.verdict.warns:
-            output.say(f"   {side.verdict.sentence}")
+        say_verdict(side.verdict, of="   ")

@@ -9,6 +9,7 @@ import typer
 
 from retriever.cli import output
 from retriever.cli.options import DEFAULT_INDEX, Build, DeviceOption, Embedding, EncodingOption, IndexOption, JsonOption
+from retriever.cli.verdicts import say_verdict
 from retriever.core.errors import InputError
 from retriever.core.text import printable
 from retriever.forms import command_options, made
@@ -105,8 +106,7 @@ def index(  # noqa: PLR0913 - one parameter per option
     else:
         _render(index, report, time.monotonic() - started)
         for verdict in verdicts:
-            if verdict.warns:
-                output.say(f'"{verdict.instruction}": {verdict.sentence}')
+            say_verdict(verdict, of=f'"{verdict.instruction}": ')
     return SKIPPED if report.skipped else 0
 
 

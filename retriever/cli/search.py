@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from retriever.cli import output
 from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption
 from retriever.cli.reading import Reading, say_known
+from retriever.cli.verdicts import say_verdict
 from retriever.core.errors import UsageError
 from retriever.core.requests import SearchRequest
 from retriever.core.text import printable, shortened
@@ -61,7 +62,7 @@ def search(
         documents = [result.to_json() for result in last]
         output.document({"searches": documents} if several else documents[0])
     else:
-        _warn(last[0])
+        say_verdict(last[0].verdict)
 
 
 def _shown_as_it_settles(opened: "Index", request: SearchRequest, *, quiet: bool) -> list["SearchResult"]:
@@ -102,11 +103,6 @@ def _judged(opened: "Index", results: list["SearchResult"]) -> list["SearchResul
     with output.ProgressLine() as line:
         verdict = opened.teaching.judge(first.instruction, progress=line.show)
     return [replace(result, verdict=verdict) for result in results]
-
-
-def _warn(result: "SearchResult") -> None:
-    if result.verdict is not None and result.verdict.warns:
-        output.say(output.style(result.verdict.sentence, "yellow", sys.stderr))
 
 
 def _render(results: list["SearchResult"]) -> None:

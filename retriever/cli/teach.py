@@ -8,6 +8,7 @@ import typer
 
 from retriever.cli import output
 from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption, refuse
+from retriever.cli.verdicts import say_ways
 from retriever.core.text import printable
 
 if TYPE_CHECKING:
@@ -82,12 +83,10 @@ def _row(name: str, held: "Held") -> list[object]:
 
 
 _SHOWN = 12  # answers
-_COLOURS = {"followed": "green", "unclear": "yellow", "hardly": "red"}
-_AGAINST = {
-    "unasked": "no instruction (should be low)",
-    "others": "the nearest of other questions (should be low)",
-    "negated": "the instruction negated (should be low)",
-    "reworded": "the instruction in other words (should be high)",
+_COLOURS = {"followed": "green", "unclear": "yellow", "not followed": "red"}
+_GROUPED = {
+    "words_near": "texts with like answers are near each other (should be high)",
+    "topic": "answers group the texts by their topics (should be low, unless topics are asked for)",
 }
 
 
@@ -132,11 +131,10 @@ def _read_pairs(file: Path) -> "list[TextPair]":
 
 
 def _render_diagnosis(diagnosis: "Diagnosis") -> None:
-    alike = diagnosis.alike
-    output.table(
-        ["texts are grouped as under", "correlation"], [[_AGAINST[key], f"{alike[key]:.3f}"] for key in _AGAINST]
-    )
-    output.result()
+    features = {key: value for key, value in diagnosis.features.items() if key in _GROUPED}
+    if features:
+        output.table(["measured", "correlation"], [[_GROUPED[key], f"{value:.3f}"] for key, value in features.items()])
+        output.result()
     words = diagnosis.verdict.words(_SHOWN) or "the model answers in no words"
     output.result(printable(f"answers over {diagnosis.verdict.texts} texts: {words}"))
     if diagnosis.pairs is not None:
@@ -144,4 +142,5 @@ def _render_diagnosis(diagnosis: "Diagnosis") -> None:
             f"{diagnosis.pairs.pairs} pairs: AUC {diagnosis.pairs.auc:.3f} (base view {diagnosis.pairs.base_auc:.3f}), "
             f"balanced accuracy {diagnosis.pairs.accuracy:.3f} at a cosine of {diagnosis.pairs.threshold:.3f}"
         )
-    output.result(output.style(diagnosis.sentence, _COLOURS[diagnosis.level]))
+    output.result(output.style(printable(diagnosis.sentence), _COLOURS[diagnosis.level]))
+    say_ways(diagnosis.told)

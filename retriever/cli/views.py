@@ -6,6 +6,7 @@ import typer
 
 from retriever.cli import output
 from retriever.cli.options import DEFAULT_INDEX, DeviceOption, Embedding, IndexOption, JsonOption
+from retriever.cli.verdicts import say_verdict
 from retriever.core.errors import UsageError
 from retriever.core.text import printable, shortened
 from retriever.forms import command_options, made
@@ -118,8 +119,8 @@ def views(
         return
     _render(statuses)
     for view in statuses:
-        if view.verdict is not None and view.verdict.warns and view.taught is None:
-            output.say(f'"{shortened(view.instruction, _LONGEST)}": {view.verdict.sentence}')
+        if view.taught is None:
+            say_verdict(view.verdict, of=f'"{shortened(view.instruction, _LONGEST)}": ')
     if most is not None:
         output.say(f"Views filled as needed take at most {output.format_bytes(most)}.")
 
@@ -160,9 +161,7 @@ def _filled(view: "ViewStatus") -> str:
 
 def _followed(view: "ViewStatus") -> str:
     """Return what a table says of a view's verdict."""
-    if view.verdict is None:
-        return "-"
-    return "yes" if view.verdict.level == "followed" else view.verdict.level
+    return "-" if view.verdict is None else view.verdict.level
 
 
 def _bytes(size: str) -> int | None:

@@ -231,13 +231,13 @@ class Clustering:
 
     @property
     def doubts(self) -> str:
-        """What clusters are where their question is hardly followed, or else that they do not hold."""
+        """What clusters are where their question is not followed, or else that they do not hold."""
         return self.division or _unsteady(self)
 
     @property
     def division(self) -> str:
-        """What computed clusters are where their question is hardly followed; empty elsewhere."""
-        if self.verdict is None or self.verdict.level != "hardly" or self.named:
+        """What computed clusters are where their question is not followed; empty elsewhere."""
+        if self.verdict is None or self.verdict.level != "not followed" or self.named:
             return ""
         if self.choice is not None and len(self.clusters) <= _FEW:
             return (

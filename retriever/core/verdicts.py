@@ -1,15 +1,18 @@
 """Whether a model follows a question: the verdict as everything that shows answers tells it, in one sentence."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, cast
 
-Level = Literal["followed", "unclear", "hardly"]
+Level = Literal["followed", "unclear", "not followed"]
 
-LEVELS: tuple[Level, ...] = ("followed", "unclear", "hardly")
+LEVELS: tuple[Level, ...] = ("followed", "unclear", "not followed")
+"""The levels, best first."""
+
+_WAYS = "Let a language model read for it, teach it, or ask it in other words."
 
 _SHOWN = 8  # of the answers
+_NAMED = 3  # of them, in a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +21,12 @@ class Verdict:
 
     Attributes:
         instruction: the question.
-        level: followed; hardly followed; or unclear, where chances are too even to say.
+        level: followed, not followed, or unclear, where chances are too even to say.
         chance: 0 to 1, how likely it is followed, by the kinds of question that the measurement was made on.
         texts: how many were looked at.
         answers: what the model answers most often, with the number of those texts.
         measured: whether the chance was measured with this very model; with another it is an estimate.
+        another_question: whether the answers are those of another question.
     """
 
     instruction: str
@@ -31,24 +35,20 @@ class Verdict:
     texts: int
     answers: Sequence[tuple[str, int]]
     measured: bool
-
-    @property
-    def saying(self) -> str:
-        """What to think of answers to this question, and what to do, in one sentence."""
-        sentence = {
-            "followed": "This model follows this question.",
-            "unclear": "It is unclear whether this model follows this question",
-            "hardly": "This model hardly follows this question",
-        }[self.level]
-        return f"{sentence}: let a language model read for it, or teach it." if self.warns else sentence
+    another_question: bool = False
 
     @property
     def sentence(self) -> str:
-        """The same, with the option and the command that do it."""
+        """Whether the model follows the question; where it may not, its commonest answers, and what to do."""
         if not self.warns:
-            return self.saying
-        command = f"retriever teach --instruction {shlex.quote(self.instruction)} EXAMPLES.jsonl"
-        return f"{self.saying} With --reader chat:MODEL, or with {command}"
+            return "This model follows this question."
+        named = ", ".join(word for word, _ in self.answers[:_NAMED])
+        reason = f"; its commonest answers are {named}" if named else ""
+        if self.another_question:
+            reason = f": its answers are those of another question ({named})"
+        if self.level == "unclear":
+            return f"It is unclear whether this model follows this question{reason}. {_WAYS}"
+        return f"This model does not follow this question{reason}. {_WAYS}"
 
     @property
     def warns(self) -> bool:
@@ -63,6 +63,11 @@ class Verdict:
         """Return the documented JSON object."""
         answers = [{"word": word, "texts": count} for word, count in self.answers]
         return {**asdict(self), "answers": answers, "sentence": self.sentence}
+
+
+def worse(first: Level, second: Level) -> Level:
+    """Return the worse of two levels."""
+    return max(first, second, key=LEVELS.index)
 
 
 def verdict_of(document: Mapping[str, Any]) -> Verdict:
@@ -82,6 +87,7 @@ def verdict_of(document: Mapping[str, Any]) -> Verdict:
             texts=int(document["texts"]),
             answers=[(str(answer["word"]), int(answer["texts"])) for answer in document["answers"]],
             measured=bool(document["measured"]),
+            another_question=bool(document["another_question"]),
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"no verdict: {error}") from error

@@ -17,7 +17,7 @@ TEXTS = [
 
 @pytest.fixture
 def server(make, serve, monkeypatch):
-    """Serve forty texts; every question is hardly followed."""
+    """Serve forty texts; no question is followed."""
     monkeypatch.setattr(Measured, "chance", lambda self, features: 0.01)
     make(texts=TEXTS)
     return serve()
@@ -39,11 +39,15 @@ def test_a_search_begins_to_look_and_later_answers_have_the_verdict(server):
     assert search(server, MOOD)["verdict"] is None
     looked(server)
     found = search(server, MOOD)["verdict"]
-    assert (found["level"], found["instruction"], found["texts"]) == ("hardly", MOOD, 40)
-    assert found["sentence"].startswith("This model hardly follows this question: let a language model read for it")
+    assert (found["level"], found["instruction"], found["texts"]) == ("not followed", MOOD, 30)
+    assert found["sentence"].endswith("Let a language model read for it, teach it, or ask it in other words.")
     assert search(server, "")["verdict"] is None
     views = server.get("/indexes/reviews").json()["views"]
-    assert [None if one["verdict"] is None else one["verdict"]["level"] for one in views] == [None, "hardly", "hardly"]
+    assert [None if one["verdict"] is None else one["verdict"]["level"] for one in views] == [
+        None,
+        "not followed",
+        "not followed",
+    ]
 
 
 def test_one_is_looked_into_at_a_time_and_takes_no_turn_of_a_job(server, encoder):
@@ -71,7 +75,7 @@ def test_of_questions_that_no_verdict_can_be_given_on_the_last_are_remembered(ma
 def test_clusters_bring_verdict_and_caution(server):
     response = server.post("/indexes/reviews/cluster?wait=30", {"instruction": PRODUCT, "k": 2})
     result = response.json()["result"]
-    assert result["verdict"]["level"] == "hardly"
+    assert result["verdict"]["level"] == "not followed"
     assert result["caution"].startswith("These clusters are what sets the texts apart, not answers to the question.")
 
 
@@ -79,7 +83,7 @@ def test_agents_are_told(server):
     found = answer(server, "cluster", instruction=PRODUCT, k=2)
     assert found["verdict"] in found["caution"]
     views = answer(server, "describe")["views"]
-    assert [(one["instruction"], one["followed"]) for one in views] == [(PRODUCT, "hardly")]
+    assert [(one["instruction"], one["followed"]) for one in views] == [(PRODUCT, "not followed")]
     assert answer(server, "search", query="love", instruction=PRODUCT)["verdict"] == found["verdict"]
     hits = answer(server, "compare", first=PRODUCT, second=MOOD, query="love")
     assert hits["verdicts"][0] == found["verdict"]

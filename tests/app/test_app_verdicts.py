@@ -19,13 +19,12 @@ ROWS = [
     for review in REVIEWS
     for copy in range(7)
 ]
-HARDLY = "This model hardly follows this question: let a language model read for it, or teach it."
-SHOWN = text.plain(HARDLY)
+SHOWN = "This model does not follow this question"
 
 
 @pytest.fixture
 def chance(monkeypatch):
-    """Every question is hardly followed."""
+    """No question is followed."""
     monkeypatch.setattr(Measured, "chance", lambda self, features: 0.01)
 
 
@@ -43,9 +42,9 @@ def elements(node):
 
 
 def test_the_line_says_what_to_do():
-    found = Verdict(MOOD, "hardly", 0.1, 40, [("book", 12), ("kettle", 9)], True)
+    found = Verdict(MOOD, "not followed", 0.1, 40, [("book", 12), ("kettle", 9)], True)
     line = text.verdict_line(found)
-    assert (line.icon, line.sentence, line.link) == (":material/warning:", HARDLY, "Teach it")
+    assert (line.icon, line.sentence, line.link) == (":material/warning:", found.sentence, "Teach it")
     assert line.answers == "Checked on 40 reviews; the model answers most often: book (12), kettle (9)."
     wordless = text.verdict_line(Verdict(MOOD, "followed", 0.9, 1, [], True))
     assert wordless.sentence == "This model follows this question."

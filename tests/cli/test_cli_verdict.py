@@ -7,11 +7,9 @@ ROWS = [
     {"id": f"{row:02}", "text": f"I {mood} this {product}, says number {row}.", "stars": row % 5 + 1}
     for row, (product, mood) in enumerate([(a, b) for a in ("kettle", "lamp", "toy") for b in ("love", "hate")] * 6)
 ]
-TEACH = (
-    "let a language model read for it, or teach it. "
-    f"With --reader chat:MODEL, or with retriever teach --instruction '{ASKED}' EXAMPLES.jsonl"
-)
-HARDLY = f"This model hardly follows this question: {TEACH}"
+WAYS = "Let a language model read for it, teach it, or ask it in other words."
+NOT_FOLLOWED = f"This model does not follow this question; its commonest answers are kettle, lamp, toy. {WAYS}"
+COMMANDS = f"With --reader chat:MODEL, or with retriever teach --instruction '{ASKED}' EXAMPLES.jsonl"
 
 
 @pytest.fixture
@@ -34,57 +32,63 @@ def made(run, fake, write, chance):
 
 def test_index_says_it_of_the_views_that_it_filled(run, fake, write, chance):
     ran = run("index", write(ROWS), "--instruction", ASKED)
-    assert f'"{ASKED}": {HARDLY}\n' in ran.err
+    assert f'"{ASKED}": {NOT_FOLLOWED}\n{COMMANDS}\n' in ran.err
     document = run("index", write(ROWS), "--json").document
-    assert [(one["instruction"], one["level"]) for one in document["verdicts"]] == [(ASKED, "hardly")]
+    assert [(one["instruction"], one["level"]) for one in document["verdicts"]] == [(ASKED, "not followed")]
 
 
 def test_a_search_says_it_behind_its_hits_and_finds_it_out_once(made, chance):
     ran = made("search", "kettle", "--instruction", ASKED, "-k", "2")
-    assert ran.err.endswith(f"{HARDLY}\n")
+    assert ran.err.endswith(f"{NOT_FOLLOWED}\n{COMMANDS}\n")
     chance(0.99)
-    assert HARDLY in made("search", "kettle", "--instruction", ASKED).err
+    assert NOT_FOLLOWED in made("search", "kettle", "--instruction", ASKED).err
     document = made("search", "kettle", "--instruction", ASKED, "--json").document
-    assert document["verdict"]["sentence"] == HARDLY
-    assert (document["verdict"]["level"], document["verdict"]["texts"]) == ("hardly", 36)
-    assert document["verdict"]["answers"][0] == {"word": "kettle", "texts": 12}
+    assert document["verdict"]["sentence"] == NOT_FOLLOWED
+    assert (document["verdict"]["level"], document["verdict"]["texts"]) == ("not followed", 30)
+    assert {answer["word"] for answer in document["verdict"]["answers"]} == {"kettle", "lamp", "toy"}
 
 
-def test_a_question_that_is_followed_is_not_talked_about(made, chance):
+def test_a_question_that_is_followed_is_told_too(made, chance):
     chance(0.99)
-    ran = made("search", "kettle", "--instruction", ASKED)
-    assert "follow" not in ran.out + ran.err
+    assert made("search", "kettle", "--instruction", ASKED).err.endswith("This model follows this question.\n")
     assert made("search", "kettle", "--instruction", ASKED, "--json").document["verdict"]["level"] == "followed"
-    assert "follow" not in made("cluster", "--instruction", ASKED, "-k", "3").err
+    assert "This model follows this question.\n" in made("cluster", "--instruction", ASKED, "-k", "3").err
+    assert "follow" not in made("search", "kettle").err
 
 
 def test_clusters_are_named_as_what_they_are(made):
     chosen = made("cluster", "--instruction", ASKED)
-    assert f"clusters are what sets the texts most apart, not answers to the question. {HARDLY}\n" in chosen.err
+    assert f"clusters are what sets the texts most apart, not answers to the question. {NOT_FOLLOWED}\n" in chosen.err
+    assert COMMANDS in chosen.err
     given = made("cluster", "--instruction", ASKED, "-k", "2", "--json").document
-    assert given["caution"] == f"These clusters are what sets the texts apart, not answers to the question. {HARDLY}"
+    assert (
+        given["caution"] == f"These clusters are what sets the texts apart, not answers to the question. {NOT_FOLLOWED}"
+    )
     assert given["verdict"]["instruction"] == ASKED
 
 
 def test_a_comparison_has_a_verdict_for_each(made, tmp_path):
     both = ["--instruction", ASKED, "--instruction", "Which mood is it?"]
     hits = made("compare", *both, "--query", "kettle", "--html", "page.html")
-    assert HARDLY in hits.err
+    assert NOT_FOLLOWED in hits.err
     page = (tmp_path / "page.html").read_text()
-    assert page.count("This model hardly follows this question: let a language model read") == 2
+    assert page.count("This model does not follow this question") == 2
     document = made("compare", *both, "--query", "kettle", "--json").document
-    assert [one["level"] for one in document["verdicts"]] == ["hardly", "hardly"]
-    assert [one["level"] for one in made("compare", *both, "--json").document["verdicts"]] == ["hardly", "hardly"]
+    assert [one["level"] for one in document["verdicts"]] == ["not followed", "not followed"]
+    assert [one["level"] for one in made("compare", *both, "--json").document["verdicts"]] == [
+        "not followed",
+        "not followed",
+    ]
 
 
 def test_views_and_status_show_it(made, chance):
-    chance((MEASURED.followed + MEASURED.hardly) / 2)
+    chance((MEASURED.followed + MEASURED.not_followed) / 2)
     made("views", "--complete", ASKED)
     head, base, asked = made("views").out.splitlines()[:3]
     assert head.split()[:5] == ["view", "instruction", "coverage", "filled", "followed"]
     assert base.split()[4] == "-"
     assert asked.split("whole")[1].split()[0] == "unclear"
-    assert "It is unclear whether this model follows this question: let a language model read" in made("views").err
+    assert "It is unclear whether this model follows this question; its commonest answers are" in made("views").err
     assert made("views", "--json").document["views"][1]["verdict"]["level"] == "unclear"
     assert [one["verdict"] is None for one in made("status", "--json").document["views"]] == [True, False]
     assert "unclear" in made("status").out
@@ -121,7 +125,7 @@ def test_pairs_are_shown_and_decide(diagnose, write):
     rows = [{"a": texts[0], "b": texts[1], "same": False}, {"a": texts[0], "b": texts[2], "same": True}]
     ran = diagnose(*ASK, "--pairs", write(rows, "pairs.jsonl"))
     assert "2 pairs: AUC 0.000 (base view " in ran.out
-    assert diagnose(*ASK, "--pairs", "pairs.jsonl", "--json").document["level"] == "hardly"
+    assert diagnose(*ASK, "--pairs", "pairs.jsonl", "--json").document["level"] == "not followed"
 
 
 @pytest.mark.parametrize(

@@ -38,16 +38,14 @@ def test_the_page_holds_every_document_and_cluster(clustered, tmp_path):
     assert all(abs(one["x"]) <= 1 and abs(one["y"]) <= 1 for one in data["points"])
 
 
-def test_a_map_of_a_question_that_is_hardly_followed_says_what_its_clusters_are(clustered, tmp_path):
+def test_a_map_of_a_question_that_is_not_followed_says_what_its_clusters_are(clustered, tmp_path):
     write_map(tmp_path / "map.html", clustered, map_places(clustered))
     assert page_data((tmp_path / "map.html").read_text())["caution"] == ""
-    hardly = replace(clustered, verdict=Verdict(PRODUCT, "hardly", 0.1, 40, [], True))
-    write_map(tmp_path / "map.html", hardly, map_places(hardly))
+    unfollowed = replace(clustered, verdict=Verdict(PRODUCT, "not followed", 0.1, 40, [], True))
+    write_map(tmp_path / "map.html", unfollowed, map_places(unfollowed))
     page = (tmp_path / "map.html").read_text()
     said = page_data(page)["caution"]
-    assert said.startswith(
-        "These clusters are what sets the texts apart, not answers to the question. This model hardly"
-    )
+    assert said.startswith("These clusters are what sets the texts apart, not answers to the question. This model does")
     assert '<p id="caution" role="note" hidden>' in page
     assert 'find("caution").textContent = data.caution' in page
 

@@ -110,17 +110,17 @@ def test_both_forms_say_every_number(report, kind):
 
 
 @pytest.mark.parametrize("kind", ["html", "md"])
-def test_groups_of_a_question_that_is_hardly_followed_are_called_what_they_are(index, found, kind):
+def test_groups_of_a_question_that_is_not_followed_are_called_what_they_are(index, found, kind):
     counted = numbers_of(index, groups_of(found))
     divided = "These clusters are what sets the texts apart, not answers to the question."
     assert make_report(replace(found, verdict=None), counted, MODELS).caution == ""
-    hardly = replace(found, verdict=Verdict(MOOD, "hardly", 0.1, 40, [], True))
-    made = make_report(hardly, counted, MODELS)
+    unfollowed = replace(found, verdict=Verdict(MOOD, "not followed", 0.1, 40, [], True))
+    made = make_report(unfollowed, counted, MODELS)
     assert (made.findings[0], made.to_json()["findings"][0]) == (divided, divided)
-    assert made.diagnosis == hardly.verdict.sentence
+    assert made.diagnosis == unfollowed.verdict.sentence
     text = render(made, kind).replace("\\", "")
     assert divided in text
-    assert "This model hardly follows this question" in text
+    assert "This model does not follow this question" in text
 
 
 def test_differences_that_are_more_than_chance_are_told(index):

@@ -15,10 +15,9 @@ from index_fakes import RichEncoder
 
 from retriever.core.errors import EncoderError
 from retriever.core.protocols import EncoderSpec
-from retriever.index.verdicts.reading import NEGATED
+from retriever.index.verdicts.reading import REFERENCES
 
 LOAD = "worker_fakes:load"
-TURNED = NEGATED.partition("{")[0]
 
 
 class LoggedEncoder(RichEncoder):
@@ -31,7 +30,7 @@ class LoggedEncoder(RichEncoder):
         self._settings = settings
 
     def encode_views(self, texts, instructions, *, words=0, on_tokens=None):
-        if any(one.startswith(TURNED) for one in instructions):  # for a verdict, when all is indexed
+        if REFERENCES[0] in instructions:  # for a verdict, when all is indexed
             return super().encode_views(texts, instructions, words=words, on_tokens=on_tokens)
         for text in texts if words else ():
             time.sleep(self._settings.get("seconds", 0))

@@ -64,7 +64,7 @@ def test_every_change_of_the_catalogue_is_sealed(store):
     store.settings.remove("b")
     store.views.ensure(key(9), lazy=True)
     store.views.ensure(key(9))
-    store.verdicts.put(2, {"level": "hardly"})
+    store.verdicts.put(2, {"level": "not followed"})
     store.documents.upsert([Document("a", "text", {"stars": 1})])
     assert store.seals.broken() == []
     store.views.drop(2)  # and what refers to it

@@ -122,11 +122,12 @@ class FoundVerdict(BaseModel):
     """Whether the model follows an instruction, by a sample of the texts; docs/cli.md tells its parts."""
 
     instruction: str
-    level: Literal["followed", "unclear", "hardly"]
+    level: Literal["followed", "unclear", "not followed"]
     chance: float
     texts: int
     answers: list[AnsweredWord]
     measured: bool
+    another_question: bool
     sentence: str
 
 

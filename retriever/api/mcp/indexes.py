@@ -46,7 +46,7 @@ async def list_indexes(context: ToolContext) -> dict[str, Any]:
 async def describe(context: ToolContext, index: IndexName = "") -> dict[str, Any]:
     """Describe an index: how many documents, which fields they have, which instructions it has vectors for.
 
-    Of an instruction, `followed` says whether the model does: followed, unclear or hardly; null is not known.
+    Of an instruction, `followed` says whether the model does: followed, unclear or not followed; null is not known.
     The fields are what filters and counts can use; of stars, categories, products and months, where there are
     such fields, it gives the values too.
     """

@@ -119,7 +119,7 @@ async def diagnose(
     instruction: Annotated[str, Field(description="The instruction in question.")],
     index: IndexName = "",
 ) -> dict[str, Any]:
-    """Tell whether the model follows an instruction on this index's texts: followed, unclear or hardly.
+    """Tell whether the model follows an instruction on this index's texts: followed, unclear or not followed.
 
     Ask before you trust groups or searches under an unusual instruction. `words` are what the model answers most
     often, `chance` how likely it is that the instruction is followed. Takes seconds.

@@ -153,7 +153,7 @@ def add_prompts(server: MCPServer) -> None:
             f"Tell what changed in the index {index!r} between the documents with {before!r} and those with {after!r}, "
             f"looking at: {question}\n"
             "1. `count` both parts; where one has fewer than 30 documents, say that shares mean little.\n"
-            "2. `diagnose` the question; where it is hardly followed, stop and say so.\n"
+            "2. `diagnose` the question; where it is not followed, say so and ask in other words.\n"
             "3. `cluster` each part under the question, and put groups side by side that say the same.\n"
             "4. For what grew or shrank by more than a third, quote two documents with their ids. Give counts beside "
             "every share."

@@ -13,7 +13,6 @@ from retriever.core.verdicts import Level, Verdict
 from retriever.index.completing import complete_with, judge_views
 from retriever.index.indexing import OnIndexing
 from retriever.index.opened import Opened
-from retriever.index.verdicts.arithmetic import alike
 from retriever.index.verdicts.judging import LEAST_TEXTS, sampled
 from retriever.index.verdicts.measured import MEASURED
 from retriever.index.verdicts.stored import Judgement, stored_judgement
@@ -61,7 +60,7 @@ class PairAccuracy:
     def level(self) -> Level:
         """Whether the question is followed, as far as the pairs say."""
         if self.lost or self.auc < WEAK_AUC:
-            return "hardly"
+            return "not followed"
         return "followed" if self.auc >= FOLLOWED_AUC else "unclear"
 
     @property
@@ -76,7 +75,7 @@ class Diagnosis:
 
     Attributes:
         verdict: as it is stored, whatever pairs say.
-        features: what it was made of, by name (`arithmetic.features`).
+        features: what it was made of, by name (`features.features_of`).
         pairs: what labelled pairs say; None where none were given.
     """
 
@@ -90,16 +89,23 @@ class Diagnosis:
         return self.verdict.level if self.pairs is None else self.pairs.level
 
     @property
-    def alike(self) -> dict[str, float]:
-        """How alike the same texts are grouped under the question and otherwise, 1 where not at all differently."""
-        return alike(self.features)
+    def told(self) -> Verdict:
+        """The verdict at the level that pairs give where there are any."""
+        return self.verdict if self.pairs is None else replace(self.verdict, level=self.level, another_question=False)
+
+    @property
+    def by_chance(self) -> bool:
+        """Whether the verdict is what its chance is called; else the answers do not allow that."""
+        return self.verdict.level == MEASURED.level(self.verdict.chance)
 
     @property
     def sentence(self) -> str:
         """The verdict in a sentence or two, with what it rests on."""
-        said = replace(self.verdict, level=self.level).sentence
+        said = self.told.sentence
         if self.pairs is None:
-            least = f"followed from {MEASURED.followed:.0%}, hardly up to {MEASURED.hardly:.0%}"
+            if not self.by_chance:
+                return f"{said} (The answers group the texts by their topics.)"
+            least = f"followed from {MEASURED.followed:.0%}, not followed up to {MEASURED.not_followed:.0%}"
             return f"{said} ({self.verdict.chance:.0%} likely that it does; {least}.)"
         same = f"A pair that is the same is closer than one that is not in {self.pairs.auc:.0%} of cases"
         if self.pairs.lost:
@@ -115,7 +121,7 @@ class Diagnosis:
             "verdict": self.sentence,
             "thresholds": {
                 "followed": MEASURED.followed,
-                "hardly": MEASURED.hardly,
+                "not_followed": MEASURED.not_followed,
                 "followed_auc": FOLLOWED_AUC,
                 "weak_auc": WEAK_AUC,
                 "lost_auc": LOST_AUC,
@@ -123,7 +129,6 @@ class Diagnosis:
             **{key: verdict[key] for key in ("instruction", "chance", "measured", "texts")},
             "words": verdict["answers"],
             "features": _rounded(self.features),
-            "alike": _rounded(self.alike),
             "pairs": None if self.pairs is None else _rounded(asdict(self.pairs)),
         }
 

@@ -37,7 +37,7 @@ class Measured:
         weights: by feature.
         bias: of the logistic function.
         followed: least chance of a question that is called followed.
-        hardly: greatest chance of one that is called hardly followed; between the two it is unclear.
+        not_followed: greatest chance of one that is not; between the two it is unclear.
         plain: fingerprint of the plain reader by whose vector of a question the wording counts.
         wording: (e,) what each number of that vector counts.
     """
@@ -47,7 +47,7 @@ class Measured:
     weights: Mapping[str, Weight]
     bias: float
     followed: float
-    hardly: float
+    not_followed: float
     plain: str = ""
     wording: Sequence[float] = ()
 
@@ -78,7 +78,7 @@ class Measured:
 
     def level(self, chance: float) -> Level:
         """Return what a chance is called."""
-        return "followed" if chance >= self.followed else "hardly" if chance <= self.hardly else "unclear"
+        return "followed" if chance >= self.followed else "not followed" if chance <= self.not_followed else "unclear"
 
 
 def measured_of(document: Mapping[str, Any]) -> Measured:
@@ -89,7 +89,7 @@ def measured_of(document: Mapping[str, Any]) -> Measured:
         weights={name: Weight(**weight) for name, weight in document["weights"].items()},
         bias=document["bias"],
         followed=document["followed"],
-        hardly=document["hardly"],
+        not_followed=document["not_followed"],
         plain=document["plain"],
         wording=tuple(document["wording"]),
     )

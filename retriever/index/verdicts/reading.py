@@ -1,44 +1,32 @@
-"""Read a sample of texts under a question, and under all that the verdict compares it with."""
+"""Read a sample of texts under a question, and some of them under others."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from retriever.core.protocols import Encoder
-from retriever.core.types import Embeddings, Encoded
+from retriever.core.types import Encoded
 from retriever.index.encoding import WORDS
+from retriever.index.verdicts.arithmetic import SAME, likeness, pair_cosines
 
-REFERENCES = (
-    "What is the text about?",
-    "Is the writer pleased or displeased?",
-    "What kind of text is it?",
-)
-"""Other questions: a model that does not follow one mostly answers one of these instead, whatever texts they are."""
+REFERENCES = ("What is the text about?", "Is the writer pleased or displeased?")
+"""Questions with different answers: where both give the vectors of a third, the encoder reads no question at all."""
 
-PARAPHRASE = "Tell me: {question}"
-NEGATED = "Leave this out and look at everything else: {question}"
+_COMPARED = 8  # texts read under `REFERENCES`
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that a verdict on a question looks at: what a model made of the same n texts under several instructions.
+    """All that a verdict on a question looks at: what a model made of n texts.
 
     Attributes:
         texts: the n texts.
         asked: under the question.
-        unasked: under no question.
-        references: under `REFERENCES`.
-        paraphrase: under the question in other words.
-        negated: under the question turned around.
+        same: whether the vectors are the same under every question.
     """
 
     texts: Sequence[str]
     asked: Encoded
-    unasked: Encoded
-    references: Sequence[Encoded]
-    paraphrase: Encoded
-    negated: Encoded
+    same: bool = False
 
 
 def read(
@@ -49,24 +37,20 @@ def read(
     known: Encoded | None = None,
     on_tokens: Callable[[int], None] | None = None,
 ) -> Evidence:
-    """Read different texts in one pass under everything that a verdict compares; arguments as for `judging.judge`."""
-    turned = (PARAPHRASE.format(question=question), NEGATED.format(question=question))
-    questions = ["", *REFERENCES, *turned, *([question] if known is None else [])]
-    unasked, *others = encoder.encode_views(texts, questions, words=WORDS, on_tokens=on_tokens)
-    references, (paraphrase, negated, *read_now) = others[: len(REFERENCES)], others[len(REFERENCES) :]
-    return Evidence(texts, known or read_now[0], unasked, references, paraphrase, negated)
-
-
-def meanings(plain: Encoder, heard: Encoded) -> Embeddings:
-    """Return what texts were answered with as vectors (n, e): the means of their words', nought where there are none.
+    """Read different texts under a question, and the first of them under `REFERENCES`.
 
     Args:
-        plain: a reader of texts as they are, in whose space words that mean the same are near each other.
-        heard: the answers of n texts.
+        encoder: what is judged.
+        texts: different ones.
+        question: what is asked of them.
+        known: what the encoder made of them under the question, where that is stored.
+        on_tokens: called with numbers of tokens of the texts, as they are read.
+
+    Raises:
+        UsageError: the question is longer than the encoder takes.
     """
-    distinct = sorted({word for words in heard.words for word in words})
-    if not distinct:
-        return np.zeros((len(heard.words), plain.dim), dtype=np.float32)
-    vectors = dict(zip(distinct, plain.encode(distinct), strict=True))
-    nought = np.zeros(plain.dim, dtype=np.float32)
-    return np.stack([np.mean([vectors[word] for word in words], axis=0) if words else nought for words in heard.words])
+    asked = known or encoder.encode_views(texts, [question], words=WORDS, on_tokens=on_tokens)[0]
+    first = texts[:_COMPARED]
+    view = pair_cosines(asked.embeddings[: len(first)])
+    others = encoder.encode_views(first, REFERENCES, words=WORDS)
+    return Evidence(texts, asked, all(likeness(view, pair_cosines(other.embeddings)) > SAME for other in others))

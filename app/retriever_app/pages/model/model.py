@@ -1,7 +1,7 @@
 """What the page Model and index shows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from retriever.core.results import IndexStatus, ViewStatus
@@ -81,6 +81,13 @@ def _taught(view: ViewStatus) -> str:
     return f"{count}, {after.value:.0%} right ({after.low:.0%} to {after.high:.0%}){tuned}"
 
 
+_GROUPED = {
+    "words_near": "Reviews with like answers are near each other",
+    "topic": "The answers group the reviews by their topics",
+}
+"""Features that a person can read, and what they say."""
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnosed:
     """The instruction that is checked."""
@@ -88,19 +95,18 @@ class Diagnosed:
     diagnose: str = ""
 
 
-def verdict(diagnosis: Diagnosis) -> str:
-    """Explain a diagnosis to somebody who searches."""
-    return replace(diagnosis.verdict, level=diagnosis.level).saying
-
-
 def evidence(diagnosis: Diagnosis) -> list[str]:
     """Describe the evidence behind the verdict, a sentence each."""
-    answers, alike = diagnosis.verdict.words(_ANSWERS), diagnosis.alike
+    answers, chance = diagnosis.verdict.words(_ANSWERS), f"{diagnosis.verdict.chance:.0%}"
+    grouped = [
+        f"{sentence}: a correlation of {diagnosis.features[name]:.2f}."
+        for name, sentence in _GROUPED.items()
+        if name in diagnosis.features
+    ]
     return [
-        f"It is {diagnosis.verdict.chance:.0%} likely that the model follows the instruction.",
-        f"Checked on {text.count(diagnosis.verdict.texts, 'review')}. Nearest neighbours differ "
-        f"by {1 - alike['unasked']:.0%} from those without an instruction, by {1 - alike['reworded']:.0%} from those "
-        f"under a paraphrase, by {1 - alike['others']:.0%} from those under other questions.",
+        *([f"It is {chance} likely that the model follows the instruction."] if diagnosis.by_chance else []),
+        f"Checked on {text.count(diagnosis.verdict.texts, 'review')}.",
+        *grouped,
         f"The model answers most often: {answers}." if answers else "This model gives no words as answers.",
     ]
 

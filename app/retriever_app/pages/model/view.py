@@ -133,14 +133,14 @@ def _diagnose(index: Index, suggested: list[str]) -> None:
         return
     snapshot = ended(job, "diagnosis")
     if snapshot is not None and snapshot.result is not None:
-        st.markdown(f"**{text.plain(model.verdict(snapshot.result))}**")
+        st.markdown(f"**{text.plain(snapshot.result.told.sentence)}**")
         for sentence in model.evidence(snapshot.result):
             st.text(sentence)
 
 
 def _diagnosis(index: Index, instruction: str, job: Job) -> Diagnosis:
     """Check on a sample of the reviews whether the model follows an instruction."""
-    sample = f"Reading up to {TEXTS} reviews under seven instructions"
+    sample = f"Reading up to {TEXTS} reviews under the instruction"
     return index.teaching.diagnose(instruction, progress=reporting(job, sample, sample))
 
 

@@ -1,0 +1,31 @@
+"""What commands say of a verdict: its sentence, and the commands that help where a question may not be followed."""
+
+import shlex
+import sys
+from typing import TYPE_CHECKING
+
+from retriever.cli import output
+from retriever.core.text import printable
+
+if TYPE_CHECKING:
+    from retriever.core.verdicts import Verdict
+
+
+def say_verdict(verdict: "Verdict | None", *, of: str = "") -> None:
+    """Say whether the model follows a question, and how to get answers where it may not; nothing without a verdict.
+
+    Args:
+        verdict: on the question.
+        of: what stands before it, such as the question.
+    """
+    if verdict is not None:
+        said = printable(f"{of}{verdict.sentence}")
+        output.say(output.style(said, "yellow" if verdict.warns else "green", sys.stderr))
+        say_ways(verdict)
+
+
+def say_ways(verdict: "Verdict") -> None:
+    """Say with which option and command a question gets answers; nothing where the model follows it."""
+    if verdict.warns:
+        teach = shlex.join(["retriever", "teach", "--instruction", verdict.instruction, "EXAMPLES.jsonl"])
+        output.say(printable(f"With --reader chat:MODEL, or with {teach}"))
