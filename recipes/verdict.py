@@ -7,8 +7,9 @@ Truth, from the labels: of triplets (a text, one with the same answer, one with 
 right under the question, and at most `LOSS` points fewer than under none. The verdict sees no labels. Its chances are
 those of a logistic model that was fitted without the file whose question it judges: over features of what was read, and
 over the question's own vector by the plain reader, since a model that does not follow one question about style does not
-follow the next. A question that is answered by the topic without asking for it is not called followed, whatever its chance
-(`features.at_most`); the levels count that. ``--write`` fits all files, and writes what ships: ``retriever/index/verdicts/measured.json``.
+follow the next. A question that is answered by the topic without asking for it is not called followed, whatever its
+chance (`features.at_most`); the levels count that. ``--write`` fits all files, and writes what ships:
+``retriever/index/verdicts/measured.json``.
 """
 
 import argparse

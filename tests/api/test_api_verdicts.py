@@ -39,7 +39,7 @@ def test_a_search_begins_to_look_and_later_answers_have_the_verdict(server):
     assert search(server, MOOD)["verdict"] is None
     looked(server)
     found = search(server, MOOD)["verdict"]
-    assert (found["level"], found["instruction"], found["texts"]) == ("not followed", MOOD, 30)
+    assert (found["level"], found["instruction"], found["texts"]) == ("not followed", MOOD, 40)
     assert found["sentence"].endswith("Let a language model read for it, teach it, or ask it in other words.")
     assert search(server, "")["verdict"] is None
     views = server.get("/indexes/reviews").json()["views"]

@@ -44,7 +44,7 @@ def test_a_search_says_it_behind_its_hits_and_finds_it_out_once(made, chance):
     assert NOT_FOLLOWED in made("search", "kettle", "--instruction", ASKED).err
     document = made("search", "kettle", "--instruction", ASKED, "--json").document
     assert document["verdict"]["sentence"] == NOT_FOLLOWED
-    assert (document["verdict"]["level"], document["verdict"]["texts"]) == ("not followed", 30)
+    assert (document["verdict"]["level"], document["verdict"]["texts"]) == ("not followed", 36)
     assert {answer["word"] for answer in document["verdict"]["answers"]} == {"kettle", "lamp", "toy"}
 
 
@@ -111,8 +111,6 @@ def diagnose(run, fake, write):
 def test_the_verdict_is_stored_and_shown_with_what_it_rests_on(diagnose, run):
     ran = diagnose(*ASK)
     lines = ran.out.splitlines()
-    assert lines[0].split() == ["texts", "are", "grouped", "as", "under", "correlation"]
-    assert [line for line in lines if line.startswith("the instruction in other words (should be high)")]
     assert "answers over 30 texts: kettle (10), lamp (10), toy (10)" in lines
     assert "likely that it does; followed from " in lines[-1]
     document = diagnose(*ASK, "--json").document

@@ -7,7 +7,7 @@ import numpy as np
 from retriever.core.protocols import Encoder, EncoderSpec
 from retriever.core.similarity import normalise
 from retriever.core.types import Encoded
-from retriever.index.verdicts.reading import NEGATED, REFERENCES
+from retriever.index.verdicts.reading import REFERENCES
 
 ASKED = "What broke?"
 MOOD_ASKED = "How do they feel?"
@@ -40,15 +40,15 @@ class Reader(Encoder):
             rows = [[float(word in one) for word in known] for one in said]
             rows = np.pad(np.array(rows, dtype=float), ((0, 0), (0, self.dim - len(known))))
             noise = [np.random.default_rng([len(instruction), *text.encode()]).normal(size=self.dim) for text in texts]
-            found.append(Encoded(normalise(rows + 0.03 * np.array(noise)), [one[:words] for one in said]))
+            found.append(Encoded(normalise(rows + 0.01 * np.array(noise)), [one[:words] for one in said]))
         for text in texts if on_tokens else ():
             on_tokens(1 + len(text) // 4)
         return found
 
     def answers_to(self, instruction):
-        """Faults where they are asked for, moods where feelings are, else products; negated, what else there is."""
+        """Faults where they are asked for, moods where feelings are, else products."""
         if ASKED in instruction:
-            return PRODUCTS if instruction == NEGATED.format(question=ASKED) else FAULTS
+            return FAULTS
         return MOODS if instruction == REFERENCES[1] else PRODUCTS
 
 

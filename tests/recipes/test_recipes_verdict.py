@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from verdict import COUNTS, FALSE_ALARM, FALSE_ASSURANCE, USED, Case, area, fitted, left_out, thresholds
-from verdict_candidates import copied, dimensions, entropy, group_area, overlap, shared_neighbours
+from verdict_candidates import copied, dimensions, group_area, overlap, shared_neighbours
 
 from retriever.core.types import Encoded
 from retriever.index.verdicts.measured import measured_of
@@ -42,17 +42,17 @@ def test_few_are_called_what_they_are_not():
     chances = np.linspace(0.01, 1, 100)
     truth = chances > 0.5
     truth[[30, 95]] = [True, False]
-    followed, hardly = thresholds(chances, truth)
+    followed, not_followed = thresholds(chances, truth)
     assert (~truth[chances >= followed]).mean() <= FALSE_ASSURANCE
-    assert truth[chances <= hardly].mean() <= FALSE_ALARM
-    assert hardly < followed < 0.7
+    assert truth[chances <= not_followed].mean() <= FALSE_ALARM
+    assert not_followed < followed < 0.7
 
 
 def test_what_is_written_is_what_the_package_reads():
     found = [case(f"{place}", place % 2 == 0, float(place % 2), vector=np.eye(3)[place % 2]) for place in range(12)]
-    document = {**fitted(found), "fingerprint": "f" * 64, "plain": "p" * 64, "followed": 0.7, "hardly": 0.3}
+    document = {**fitted(found), "fingerprint": "f" * 64, "plain": "p" * 64, "followed": 0.7, "not_followed": 0.3}
     model = measured_of(json.loads(json.dumps(document)))
-    assert (model.fingerprint, model.level(0.7), model.level(0.3)) == ("f" * 64, "followed", "hardly")
+    assert (model.fingerprint, model.level(0.7), model.level(0.3)) == ("f" * 64, "followed", "not followed")
     low, high = (model.chance(dict.fromkeys(USED, value)) for value in (1.0, 0.0))
     assert high > 0.5 > low
     assert model.chance({**dict.fromkeys(USED, 0.5), **model.of_vector(np.eye(3)[0])}) > 0.5
@@ -92,8 +92,6 @@ def test_dimensions_by_hand():
 
 def test_words_by_hand():
     assert overlap([["a", "b"], []], [["b", "c"], []]) == pytest.approx((1 / 3 + 0) / 2)
-    assert entropy(["a", "a"]) == 0
-    assert entropy(["a", "b"]) == pytest.approx(1)
     heard = Encoded(SQUARE[:3], [["lamp", "toy"], [], ["mug"]])
     assert copied(heard, ["A Lamp", "toy", "mug"]) == pytest.approx((0.5 + 1) / 2)
     assert copied(Encoded(SQUARE[:1], [[]]), ["A lamp"]) == 0

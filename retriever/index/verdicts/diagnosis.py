@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from retriever.core.errors import UsageError
+from retriever.core.errors import IndexLockedError, UsageError
 from retriever.core.protocols import Encoder
 from retriever.core.results import SCHEMA_VERSION
 from retriever.core.verdicts import Level, Verdict
-from retriever.index.completing import complete_with, judge_views
+from retriever.index.completing import complete_with
 from retriever.index.indexing import OnIndexing
 from retriever.index.opened import Opened
 from retriever.index.verdicts.judging import LEAST_TEXTS, sampled
@@ -187,15 +187,11 @@ def _judged(opened: Opened, instruction: str, progress: OnIndexing | None) -> Ju
             f"There are {len(sample)} different texts to look at.", hint=f"A diagnosis needs at least {LEAST_TEXTS}."
         )
     view = opened.sources.view(opened.sources.read(instruction))
-    held = 0 if view is None else store.vectors.count_live(view.view_id)
-    if view is None or held < len(sample):
-        unread = sample if view is None else np.asarray(store.vectors.missing(view.view_id, sample))
-        complete_with(opened, [instruction], unread, part=True, progress=progress)  # judges it too
-    else:
-        judge_views(opened, [view], progress)
+    unread = sample if view is None else np.asarray(store.vectors.missing(view.view_id, sample))
+    complete_with(opened, [instruction], unread, part=True, progress=progress)  # judges it too
     judgement = _stored(opened, instruction)
     if judgement is None:
-        raise UsageError("The instruction is too long to be turned around.", hint="Say it in fewer words.")
+        raise IndexLockedError("The verdict cannot be stored.", hint="Try again when nothing else writes to the index.")
     return judgement
 
 

@@ -2,11 +2,10 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import numpy as np
 
-from retriever.core.errors import UsageError
 from retriever.core.protocols import Encoder
 from retriever.core.types import Encoded, Ids
 from retriever.core.verdicts import Verdict, worse
@@ -16,7 +15,7 @@ from retriever.index.sources.encoders import Encoders
 from retriever.index.verdicts.features import at_most, features_of, most_answered
 from retriever.index.verdicts.measured import MEASURED
 from retriever.index.verdicts.reading import Evidence, read
-from retriever.index.verdicts.stored import Judgement, cannot_be_judged, store_judgement, stored_verdict
+from retriever.index.verdicts.stored import Judgement, store_judgement, stored_verdict
 from retriever.store.database import Store
 from retriever.store.views import View
 
@@ -33,7 +32,7 @@ _SEED = 0
 
 def wants_judging(store: Store, view: View) -> bool:
     """Whether a view's question has no verdict yet, and the index has enough texts for one."""
-    if not view.key.instruction or store.sources.makes(view.view_id) or cannot_be_judged(store, view.view_id):
+    if not view.key.instruction or store.sources.makes(view.view_id):
         return False
     if stored_verdict(store, view.view_id) is not None:
         return False
@@ -46,12 +45,9 @@ def sampled(contents: Ids) -> Ids:
 
 
 def judge_view(store: Store, encoders: Encoders, view: View, *, on_texts: OnTexts | None = None) -> Verdict | None:
-    """Judge the question of a view by a sample of the index's texts, and store the verdict.
+    """Judge the question of a view by a sample of the index's texts, and store the verdict; None of too few texts.
 
     It looks at the same texts whatever the view holds, so that no search decides what is said of its question.
-
-    Returns:
-        The verdict; None where there are too few texts, or the question is too long.
     """
     encoder, question = encoders.question, view.key.instruction
     chosen = sampled(store.documents.live_contents())
@@ -60,14 +56,12 @@ def judge_view(store: Store, encoders: Encoders, view: View, *, on_texts: OnText
             return stored_verdict(store, view.view_id)
         texts, held = list(store.documents.texts(chosen).values()), store.vectors.get(view.view_id, chosen)
         known = Encoded(held.embeddings, held.words) if len(held.content_ids) == len(chosen) else None
-        judged: Judgement | None = None
-        with suppress(UsageError):  # the question is longer than the encoder takes
-            evidence = read(encoder, texts, question, known=known, on_tokens=texts_read(encoder, texts, on_texts))
-            judged = judge(encoder, encoders.plain, question, evidence)
+        evidence = read(encoder, texts, question, known=known, on_tokens=texts_read(encoder, texts, on_texts))
         if on_texts is not None:
             on_texts(len(texts), len(texts))
-        store_judgement(store, view.view_id, judged)
-        return None if judged is None else judged.verdict
+        judgement = judge(encoder, encoders.plain, question, evidence)
+        store_judgement(store, view.view_id, judgement)
+        return judgement.verdict
 
 
 def judge(encoder: Encoder, plain: Encoder | None, question: str, evidence: Evidence) -> Judgement:

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from retriever.core.protocols import Encoder
 from retriever.core.types import Encoded
 from retriever.index.encoding import WORDS
@@ -11,7 +13,7 @@ from retriever.index.verdicts.arithmetic import SAME, likeness, pair_cosines
 REFERENCES = ("What is the text about?", "Is the writer pleased or displeased?")
 """Questions with different answers: where both give the vectors of a third, the encoder reads no question at all."""
 
-_COMPARED = 8  # texts read under `REFERENCES`
+_COMPARED = 8  # texts that are read under `REFERENCES`
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ def read(
     known: Encoded | None = None,
     on_tokens: Callable[[int], None] | None = None,
 ) -> Evidence:
-    """Read different texts under a question, and the first of them under `REFERENCES`.
+    """Read different texts under a question, and some of them under `REFERENCES`.
 
     Args:
         encoder: what is judged.
@@ -50,7 +52,7 @@ def read(
         UsageError: the question is longer than the encoder takes.
     """
     asked = known or encoder.encode_views(texts, [question], words=WORDS, on_tokens=on_tokens)[0]
-    first = texts[:_COMPARED]
-    view = pair_cosines(asked.embeddings[: len(first)])
-    others = encoder.encode_views(first, REFERENCES, words=WORDS)
+    some = np.random.default_rng(0).permutation(len(texts))[:_COMPARED]
+    view = pair_cosines(asked.embeddings[some])
+    others = encoder.encode_views([texts[row] for row in some], REFERENCES, words=WORDS)
     return Evidence(texts, asked, all(likeness(view, pair_cosines(other.embeddings)) > SAME for other in others))

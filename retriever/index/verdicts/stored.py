@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
-from retriever.core.types import JSON
 from retriever.core.verdicts import Verdict, verdict_of
 from retriever.index.verdicts.measured import MEASURED
 from retriever.store.database import Store
@@ -25,9 +24,11 @@ class Judgement:
 
 def stored_judgement(store: Store, view_id: int) -> Judgement | None:
     """Return the verdict that is stored of a view, and its features; None where today's measurement made none."""
-    stored = _stored(store, view_id)
+    stored = store.verdicts.get(view_id)
+    if stored is None or stored.get(_BY) != MEASURED.version:
+        return None
     with suppress(ValueError):
-        return None if stored is None else Judgement(verdict_of(stored), cast("Mapping[str, float]", stored[_FEATURES]))
+        return Judgement(verdict_of(stored), cast("Mapping[str, float]", stored[_FEATURES]))
     return None
 
 
@@ -37,24 +38,7 @@ def stored_verdict(store: Store, view_id: int) -> Verdict | None:
     return None if judgement is None else judgement.verdict
 
 
-def cannot_be_judged(store: Store, view_id: int) -> bool:
-    """Whether it is stored that a view's question cannot be judged by today's measurement."""
-    stored = _stored(store, view_id)
-    return stored is not None and "level" not in stored
-
-
-def store_judgement(store: Store, view_id: int, judgement: Judgement | None) -> None:
-    """Store the verdict on a view, if nobody else writes just now; else it is found again when it is asked for.
-
-    None stores that the view's question cannot be judged.
-    """
-    document: dict[str, JSON] = {_BY: MEASURED.version}
-    if judgement is not None:
-        document |= {**judgement.verdict.to_json(), _FEATURES: dict(judgement.features)}
+def store_judgement(store: Store, view_id: int, judgement: Judgement) -> None:
+    """Store the verdict on a view, if nobody else writes just now; else it is found again when it is asked for."""
+    document = {_BY: MEASURED.version, **judgement.verdict.to_json(), _FEATURES: dict(judgement.features)}
     store.best_effort_write(partial(store.verdicts.put, view_id, document))
-
-
-def _stored(store: Store, view_id: int) -> Mapping[str, JSON] | None:
-    """Return what today's measurement stored of a view; None where it stored nothing."""
-    stored = store.verdicts.get(view_id)
-    return None if stored is None or stored.get(_BY) != MEASURED.version else stored
