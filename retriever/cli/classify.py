@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retriever.cli import output
-from retriever.cli.cluster import render, say_basis, say_new, share_of, write_csv
+from retriever.cli.cluster import render, say_basis, say_new, share_of, show_caution, write_csv
 from retriever.cli.options import (
     DEFAULT_INDEX,
     CsvOption,
@@ -158,11 +158,14 @@ def _render(clustering: "Clustering") -> None:
     from retriever.clusters.placing import NONE
     from retriever.clusters.saved import SavedClustering
 
+    show_caution(clustering)
     for cluster in clustering.clusters:
         if cluster.number in clustering.hidden:
             continue
         name = output.style(printable(cluster.label), "green")
-        output.result(f"{cluster.number:3}  {name}  {_size(clustering, cluster.number, cluster.size)}")
+        unknown = cluster.label in clustering.not_learned
+        size = "not learned" if unknown else _size(clustering, cluster.number, cluster.size)
+        output.result(f"{cluster.number:3}  {name}  {size}")
         if cluster.keywords:
             output.result(f"       answered: {printable(', '.join(map(str, cluster.phrases or cluster.keywords)))}")
         for id in cluster.examples[:1]:

@@ -1,7 +1,6 @@
 """`retriever cluster` and `retriever report`: what the documents say about a question, in groups with names."""
 
 import shlex
-import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -144,6 +143,7 @@ def render(found: "Clustering") -> None:
     """Print clusters for a person, those left out that somebody hid."""
     from retriever.clusters.saved import SavedClustering
 
+    show_caution(found)
     for group in found.clusters:
         if group.number not in found.hidden:
             _render_cluster(group, share_of(found, group.number))
@@ -174,8 +174,16 @@ def share_of(found: "Clustering", number: int) -> str:
     return f"{interval.value:.0%} of all texts [{interval.low:.0%}, {interval.high:.0%}]"
 
 
+def show_caution(found: "Clustering") -> None:
+    """Print what comes before clusters or categories: how well they were taught, and what to doubt."""
+    if found.lessons is not None:
+        output.result(printable(found.lessons.sentence))
+    if found.caution:
+        output.result(output.style(printable(found.caution), "yellow"))
+
+
 def say_basis(found: "Clustering") -> None:
-    """Say what clusters or categories go by: what was read or taught, or a model that may not follow the question."""
+    """Say what clusters or categories go by: what was read, and by whom."""
     say_known(found.known_answers)
     if found.sampled is not None:
         output.say(printable(found.sampled.sentence))
@@ -183,10 +191,6 @@ def say_basis(found: "Clustering") -> None:
             label, instruction = found.clusters[0].label, found.request.instruction or ""
             more = shlex.join(["retriever", "search", label, "--instruction", instruction])
             output.say(printable(f"More of the first, read as it is needed: {more}"))
-    if found.lessons is not None:
-        output.say(f"They go by what {sum(found.lessons.answers.values())} examples taught of this question.")
-    if found.caution:
-        output.say(output.style(found.caution, "yellow", sys.stderr))
 
 
 def say_new(found: "SavedClustering") -> None:
