@@ -145,6 +145,7 @@ class Clustering:
         verdict: whether the model follows the instruction; None without one, where it was taught, or where too few
             texts are there to say.
         sampled: how much of the texts was read, and what that says of all; None where an encoder read them all.
+        examples: the answers of the documents that taught the instruction, by id; empty where none did.
     """
 
     request: ClusterRequest
@@ -161,6 +162,7 @@ class Clustering:
     lessons: Lessons | None = None
     verdict: Verdict | None = None
     sampled: Sampled | None = None
+    examples: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def categories(self) -> CategoryNames | None:

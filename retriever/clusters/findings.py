@@ -40,12 +40,13 @@ def findings(numbers: Numbers, *, similar: bool) -> list[str]:
         numbers: of the groups.
         similar: whether groups are of similar texts, and need not answer the question.
     """
+    kind = "the group of similar texts " if similar else ""
     groups = [
         group
         for group in numbers.groups
         if len(group.reviews) >= _LEAST_OF_GROUP and group.name.casefold() not in _NO_ANSWERS
     ]
-    names = {group.group: f"the similar texts “{group.name}”" if similar else f"“{group.name}”" for group in groups}
+    names = {group.group: f"{kind}“{group.name}”" for group in groups}
     said = _about_ratings(numbers, groups, names)
     if numbers.stars is None and groups and not similar:
         largest = max(groups, key=lambda group: group.share.value)

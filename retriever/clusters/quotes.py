@@ -4,8 +4,10 @@ Everything here goes by words and ratings that are stored; no model is loaded.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import log
 from statistics import median
 
 import numpy as np
@@ -26,14 +28,22 @@ _POOL = 60  # reviews that are looked at, the most central first
 _OFF = 0.25  # of the scale, by which a rating may differ from the group's median
 _ALIKE = 0.5  # of the smaller quote's words, which two quotes may share
 _MOST_CHARACTERS, _BEGINNING = 280, 200
+_READ = 2000  # reviews whose words are counted
+_LEAST = 3  # of a group's reviews that must share a word which sets it apart
+_SHRUNK = 10.0  # reviews with the mean rating that count beside those with a word
+_DOUBT = 0.6  # factor for a sentence that may not stand alone
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 _VERB = re.compile(
-    r"\b(?:is|are|was|were|am|be|been|has|have|had|do|does|did|ca|can|could|will|would|should|must|\w+ed|\w+s|"
+    r"\b(?:is|are|was|were|am|be|been|has|have|had|do|does|did|ca|can|could|will|would|should|must|\w+ed|"
+    r"(?:work|love|look|make|feel|get|keep|need|fit|hold|come|goe|seem|take|play|like|want|doe|say|help|sound|run|break|"
+    r"stop|last|taste|smell|give|use|do)s|"
     r"[a-z]*(?:broke|fell|got|went|made|kept|came|gave|took|bought|left|lost|let|put|ran|said|felt|found|stuck|wore)|"
     r"love|like|hate|work|need|want|use|enjoy|recommend|make|get|feel|look|buy|play|think)\b|n['\u2019]t\b|'(?:s|re|ve|m)\b",
     re.IGNORECASE,
 )
-_DANGLING = re.compile(r"(?:but|and|so|then|also|however|because|or|which|that|than|otherwise|though|plus)\b", re.IGNORECASE)
+_DANGLING = re.compile(
+    r"(?:but|and|so|then|also|however|because|or|which|that|than|otherwise|though|plus)\b", re.IGNORECASE
+)
 _REFERRING = re.compile(r"(?:it|they|he|she|these|those|both|this one|that one|the second|the other)\b", re.IGNORECASE)
 
 
@@ -60,17 +70,64 @@ class Source:
     answer: str = ""
 
 
-def quotes(sources: Sequence[Source], words: Mapping[str, float], scale: float = 5.0, most: int = MOST) -> list[Quote]:
-    """Return one sentence of each of some reviews of a group, the best first.
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of reviews.
 
-    A review whose rating is far from the group's median is not quoted, so that quotes do not contradict each other;
-    two that say the same with the same words are not both.
+    Attributes:
+        distinct: by group, how much the words that are commoner in it than elsewhere set it apart.
+        tone: by word, how far the ratings of reviews with it are from the mean, in stars; empty without ratings.
+    """
+
+    distinct: Mapping[int, Mapping[str, float]]
+    tone: Mapping[str, float]
+
+
+def words_of(counted: Counted) -> Words:
+    """Count the words of some reviews, of the first `_READ`.
+
+    With p and q the shares of a group's reviews and of the others that have a word, it sets the group apart by
+    sqrt(p) log(p / q).
+    """
+    groups, rated = counted.groups, [rating for rating in counted.ratings if rating is not None]
+    bags = [text_words(document.text) for document in groups.documents[:_READ]]
+    members = groups.members[:, : len(bags)]
+    inside: list[Counter[str]] = [Counter() for _ in groups.numbers]
+    everywhere, above, mean = Counter[str](), Counter[str](), sum(rated) / max(1, len(rated))
+    tone: Counter[str] = Counter()
+    for row, bag in enumerate(bags):
+        everywhere.update(bag)
+        for group in np.flatnonzero(members[:, row]).tolist():
+            inside[group].update(bag)
+        rating = counted.ratings[row] if counted.ratings else None
+        if rating is not None:
+            above.update(bag)
+            tone.update(dict.fromkeys(bag, rating - mean))
+    distinct = {}
+    for number, counts, size in zip(groups.numbers, inside, members.sum(axis=1).tolist(), strict=True):
+        shares = {
+            word: ((count + 0.5) / (size + 1), (everywhere[word] - count + 0.5) / (len(bags) - size + 1))
+            for word, count in counts.items()
+            if count >= _LEAST
+        }
+        distinct[number] = {word: p**0.5 * log(p / q) for word, (p, q) in shares.items() if p > q}
+    return Words(distinct, {word: total / (above[word] + _SHRUNK) for word, total in tone.items()})
+
+
+def quotes(
+    sources: Sequence[Source], words: Mapping[str, float], tone: Mapping[str, float], scale: float = 5.0
+) -> list[Quote]:
+    """Return one sentence of each of `MOST` reviews of a group, the best first.
+
+    A review whose rating is far from the group's median is not quoted, nor is a sentence whose words go with other
+    ratings than its review's, so that quotes do not contradict each other; two that say the same with the same words
+    are not both.
 
     Args:
         sources: the group's reviews, the most central first.
         words: that set the group apart, in lower case, with their weights.
+        tone: as `Words` has it.
         scale: the highest rating.
-        most: quotes.
     """
     rated = [source.stars for source in sources if source.stars is not None]
     middle = median(rated) if rated else 0.0
@@ -79,7 +136,13 @@ def quotes(sources: Sequence[Source], words: Mapping[str, float], scale: float =
         if source.stars is not None and abs(source.stars - middle) > _OFF * scale:
             continue
         weights = {**words, **dict.fromkeys(text_words(source.answer), max(words.values(), default=1.0))}
-        scored = ((_score(sentence, weights) / (1 + rank / _POOL), sentence) for sentence in _sentences(source.text))
+        side = 0.0 if source.stars is None else source.stars - (1 + scale) / 2
+        scored = []
+        for sentence in _sentences(source.text):
+            judged = sum(tone.get(word, 0.0) for word in text_words(sentence))
+            if judged * side >= 0:
+                opinion = 1 + min(abs(judged), 1.0)  # says more of a rating than a fact does
+                scored.append((_score(sentence, weights) * opinion / (1 + rank / _POOL), sentence))
         score, sentence = max(scored, default=(0.0, ""))
         if score > 0:
             ranked.append((score, Quote(source.id, sentence, source.stars)))
@@ -87,19 +150,29 @@ def quotes(sources: Sequence[Source], words: Mapping[str, float], scale: float =
     for _, quote in sorted(ranked, key=lambda pair: -pair[0]):
         if not any(_alike(quote.text, other.text) for other in chosen):
             chosen.append(quote)
-        if len(chosen) == most:
+        if len(chosen) == MOST:
             break
     return chosen
 
 
 def quotes_of(
-    found: Clustering, cluster: Cluster, counted: Counted, scale: float, nearness: Mapping[str, float] | None
+    found: Clustering,
+    cluster: Cluster,
+    counted: Counted,
+    words: Words,
+    scale: float,
+    nearness: Mapping[str, float] | None,
 ) -> list[Quote]:
-    """Return quotes of those of a cluster's reviews that were counted; other arguments as for `quotes`.
+    """Return quotes of those of a cluster's reviews that were counted.
 
     Where no sentence stands alone, it is the beginning of the most central review.
 
     Args:
+        found: the clustering.
+        cluster: one of its clusters.
+        counted: the reviews, with their ratings.
+        words: theirs.
+        scale: the highest rating.
         nearness: cosine of every row with its cluster, by id, where the clustering has lost its vectors.
     """
     known = {document.id: row for row, document in enumerate(counted.groups.documents)}
@@ -114,11 +187,9 @@ def quotes_of(
         document = material.documents[row]
         stars = counted.ratings[known[document.parent_id]] if counted.ratings else None
         sources.append(Source(document.parent_id, document.text, stars, "" if phrases is None else phrases[row]))
-    words: dict[str, float] = {}
-    for some in (text_words(cluster.label), cluster.keywords, cluster.text_keywords):
-        for rank, word in enumerate(some):
-            words[word] = max(words.get(word, 0.0), 1 / (1 + rank / 4))
-    return quotes(sources, words, scale) or [
+    distinct = words.distinct[number]
+    distinct = {**distinct, **dict.fromkeys(text_words(cluster.label), max(distinct.values(), default=1.0))}
+    return quotes(sources, distinct, words.tone, scale) or [
         Quote(source.id, shortened(source.text, _BEGINNING), source.stars) for source in sources[:1]
     ]
 
@@ -142,7 +213,11 @@ def _sentences(text: str) -> Iterator[str]:
     for span in sentences(text):
         sentence = " ".join(printable(text[span.start : span.end]).split())
         count = len(_WORD.findall(sentence))
-        if SHORTEST <= count <= LONGEST and len(sentence) <= _MOST_CHARACTERS and not sentence.endswith(("?", ":", ",")):
+        if (
+            SHORTEST <= count <= LONGEST
+            and len(sentence) <= _MOST_CHARACTERS
+            and not sentence.endswith(("?", ":", ","))
+        ):
             yield sentence
 
 
@@ -150,12 +225,11 @@ def _score(sentence: str, weights: Mapping[str, float]) -> float:
     """Return how well a sentence says what the words with weights say; 0 where it says nothing of it."""
     own = text_words(sentence)
     said = sum(weights.get(word, 0.0) for word in own)
-    if not said or not _VERB.search(sentence):
-        return 0.0
     score = said / (2 + len(own)) ** 0.5
     first = next((character for character in sentence if character.isalpha()), "")
-    for doubtful in (_DANGLING.match(sentence), _REFERRING.match(sentence), first.islower()):
-        score *= 0.6 if doubtful else 1.0
+    doubts = (_DANGLING.match(sentence), _REFERRING.match(sentence), first.islower(), not _VERB.search(sentence))
+    for doubt in doubts:
+        score *= _DOUBT if doubt else 1.0
     return score
 
 

@@ -5,20 +5,20 @@ Markdown every value is escaped so that it shows as it is.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from retriever.clusters.arithmetic.intervals import Interval
 from retriever.clusters.clustering import Cluster, Clustering
 from retriever.clusters.findings import LEAST, amount, changes, findings, gain, percent
 from retriever.clusters.index_numbers import Counted
-from retriever.clusters.numbers import Comparison, GroupNumbers, Numbers, Trend
+from retriever.clusters.numbers import Comparison, GroupNumbers, Numbers
 from retriever.clusters.pages import page
-from retriever.clusters.quotes import Quote, quotes_of
+from retriever.clusters.quotes import Quote, quotes_of, words_of
+from retriever.clusters.report_drawings import HEIGHT, HIGH, LOW, WIDTH, Bar, Line, bar, line
 from retriever.clusters.saved import SavedClustering
 from retriever.core.errors import UsageError
 from retriever.core.paths import write_output
@@ -27,39 +27,8 @@ from retriever.core.types import JSON
 
 FORMATS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
 _DIFFERENCES = 3  # of a group at most
-_WIDTH, _HEIGHT, _EDGE = 120.0, 28.0, 2.0  # of a line over time
 _QUESTION, _BASE = "Model that answers the question", "Model that reads the texts as they are"
-_LOW, _HIGH = 0.4, 0.8  # of the scale: up to two and from four of five stars
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """A group's bar in the chart, in percent of the chart's width.
-
-    Attributes:
-        parts: widths of its reviews with low, middle and high ratings, and of those without one.
-        low: where the interval of the share begins.
-        high: where it ends.
-    """
-
-    parts: Sequence[float]
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A group's share over time, as points of a drawing, of periods with `LEAST` reviews or more.
-
-    Attributes:
-        points: the share, ``x,y x,y``.
-        band: the interval around it, as a closed shape.
-        said: what it shows, for those who do not see it.
-    """
-
-    points: str
-    band: str
-    said: str
+_FAR, _EXAMPLES = 0.2, 3  # of the scale, by which a group's mean may differ from that of as many examples or more
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +67,7 @@ class Report:
         diagnosis: what is known of how well the question is answered.
         caution: what to know first, where groups may be no answers, or some were not learned; empty elsewhere.
         similar: whether groups are of similar texts, and need not answer the question.
+        scale: the highest rating.
         sections: the largest group first, those that were not learned last.
         models: by role, name and fingerprint.
         made: when, in UTC.
@@ -112,6 +82,7 @@ class Report:
     diagnosis: str
     caution: str
     similar: bool
+    scale: float
     models: Mapping[str, str]
     made: datetime
 
@@ -119,6 +90,11 @@ class Report:
     def findings(self) -> list[str]:
         """The report in a few sentences, the caution first."""
         return [*filter(None, [self.caution]), *findings(self.numbers, similar=self.similar)]
+
+    @property
+    def rating_levels(self) -> tuple[float, float]:
+        """The highest of the low ratings, and the lowest of the high ones."""
+        return self.scale * LOW, self.scale * HIGH
 
     @property
     def checked(self) -> bool:
@@ -132,7 +108,10 @@ class Report:
         return [
             "Groups were made by a model: read some reviews of a group before you decide by it.",
             "In brackets is the 95% interval. It covers the chance in which reviews were written, not wrong labels.",
-            *(["“Right on held-out” is of texts that were not learned from: how often a label is right."] * self.checked),
+            *(
+                ["“Right on held-out” is of texts that were not learned from; they may be clearer than others."]
+                * self.checked
+            ),
             "The effect is by how much the mean rating would change without the group's reviews; it is no cause.",
             f"Differences {f'by {fields} and ' if fields else ''}over time are listed where they are more than chance: "
             "Fisher's exact test, corrected by Holm's method. Shares have Wilson's interval.",
@@ -159,8 +138,7 @@ class Report:
             "findings": self.findings,
             "numbers": self.numbers.to_json(),
             "quotes": {
-                str(section.numbers.group): [{"id": quote.id, "text": quote.text} for quote in section.quotes]
-                for section in self.sections
+                str(section.numbers.group): [asdict(quote) for quote in section.quotes] for section in self.sections
             },
             "descriptions": {
                 str(section.numbers.group): section.description for section in self.sections if section.description
@@ -185,7 +163,7 @@ def make_report(
         where: the filter of what was counted, beside that of the clustering.
         nearness: cosine of every row with its cluster, by id, where the clustering has lost its vectors.
     """
-    numbers, own, verdict = counted.numbers, found.request.where, found.verdict
+    numbers, own = counted.numbers, found.request.where
     if where is None:
         numbers = _of_all_texts(found, numbers)
     clusters = {cluster.number: cluster for cluster in found.clusters}
@@ -193,10 +171,11 @@ def make_report(
     compared += numbers.trend.latest if numbers.trend else []
     scale = 5.0 if max(filter(None, counted.ratings), default=0) <= 5 else 10.0
     top = max((group.share.high for group in numbers.groups), default=1.0)
-    sections = []
+    words, sections = words_of(counted), []
     for place, group in enumerate(numbers.groups):
         cluster = clusters[group.group]
-        differences = [each for each in compared if each.group == group.group and each.certain]
+        certain = [each for each in compared if each.group == group.group and each.certain]
+        differences = [each for each in certain if each.difference.value > 0] or certain
         sections.append(
             Section(
                 numbers=group,
@@ -204,12 +183,13 @@ def make_report(
                 description=cluster.description or "",
                 right=_right(found, cluster),
                 learned=cluster.label not in found.not_learned,
-                quotes=quotes_of(found, cluster, counted, scale, nearness),
-                bar=_bar(group, place, counted, scale, top),
-                line=_line(numbers.trend, place),
-                differences=sorted(differences, key=lambda each: (each.difference.value < 0, each.chance))[:_DIFFERENCES],
+                quotes=quotes_of(found, cluster, counted, words, scale, nearness),
+                bar=bar(group, place, counted, scale, top),
+                line=line(numbers.trend, place),
+                differences=sorted(differences, key=lambda each: each.chance)[:_DIFFERENCES],
             )
         )
+    mistaken = _mistaken(found, counted, scale)
     sections.sort(key=lambda section: (not section.learned, -section.numbers.share.value))
     named_by = ", ".join(dict.fromkeys(cluster.named_by for cluster in found.clusters if cluster.named_by))
     return Report(
@@ -220,8 +200,9 @@ def make_report(
         sections=sections,
         read=_read(found, models),
         diagnosis=_diagnosis(found),
-        caution=" ".join(filter(None, [verdict.saying if verdict is not None and verdict.warns else "", found.doubts])),
-        similar=bool(found.division),
+        caution=" ".join(filter(None, [_warning(found), found.doubts, mistaken])),
+        similar=bool(found.division or mistaken),
+        scale=scale,
         models={**models, **({"Language model that named clusters": named_by} if named_by else {})},
         made=datetime.now(UTC),
     )
@@ -264,7 +245,7 @@ def report_format(path: Path) -> str:
 def render(report: Report, kind: str) -> str:
     """Return a report as a text: ``html``, a page that needs no network and runs nothing, or ``md``, Markdown."""
     formats = {"percent": percent, "amount": amount, "gain": gain}
-    return page(f"report.{kind}", report=report, width=_WIDTH, height=_HEIGHT, **formats)
+    return page(f"report.{kind}", report=report, width=WIDTH, height=HEIGHT, **formats)
 
 
 def _of_all_texts(found: Clustering, numbers: Numbers) -> Numbers:
@@ -299,6 +280,30 @@ def _diagnosis(found: Clustering) -> str:
     return "Nobody has checked yet whether the model follows this question; `retriever diagnose` does."
 
 
+def _warning(found: Clustering) -> str:
+    """Say that the question is not followed, or that teaching it did not surely help; nothing elsewhere."""
+    if found.lessons is not None and found.lessons.warns:
+        return found.lessons.sentence
+    return found.verdict.saying if found.verdict is not None and found.verdict.warns else ""
+
+
+def _mistaken(found: Clustering, counted: Counted, scale: float) -> str:
+    """Name the groups whose ratings are far from those of the examples that taught them; nothing without any."""
+    documents, said = counted.groups.documents, []
+    rated = {
+        document.id: rating for document, rating in zip(documents, counted.ratings, strict=False) if rating is not None
+    }
+    for group in counted.numbers.groups:
+        own = [
+            rated[id]
+            for id, answer in found.examples.items()
+            if answer.casefold() == group.name.casefold() and id in rated
+        ]
+        if len(own) >= _EXAMPLES and group.stars is not None and abs(np.mean(own) - group.stars) > _FAR * scale:
+            said.append(f"{np.mean(own):.1f} stars in the examples of “{group.name}”, {group.stars:.1f} in the group")
+    return f"The labels may be wrong, because ratings differ: {'; '.join(said)}." if said else ""
+
+
 def _right(found: Clustering, cluster: Cluster) -> str:
     """Say for how many held-out texts a cluster's answer is right, or any where that is not known."""
     lessons, sampled = found.lessons, found.sampled
@@ -307,40 +312,6 @@ def _right(found: Clustering, cluster: Cluster) -> str:
     if lessons is None:
         return ""
     right = {answer.casefold(): (count, lessons.answers[answer]) for answer, count in lessons.right.items()}
-    return amount(*right[cluster.label.casefold()]) if cluster.label.casefold() in right else f"{lessons.after.value:.0%}"
-
-
-def _bar(group: GroupNumbers, row: int, counted: Counted, scale: float, top: float) -> Bar:
-    """Draw the share of the group of a row of the counted groups, where ``top`` is as wide as the chart."""
-    ratings = [rating for rating, inside in zip(counted.ratings, counted.groups.members[row], strict=False) if inside]
-    rated = [rating / scale for rating in ratings if rating is not None]
-    low, high = sum(rating <= _LOW for rating in rated), sum(rating >= _HIGH for rating in rated)
-    size = max(1, len(group.reviews))
-    counts = (low, len(rated) - low - high, high, size - len(rated))
-    width = 100 / top
-    return Bar(
-        [width * group.share.value * count / size for count in counts], width * group.share.low, width * group.share.high
+    return (
+        amount(*right[cluster.label.casefold()]) if cluster.label.casefold() in right else f"{lessons.after.value:.0%}"
     )
-
-
-def _line(trend: Trend | None, place: int) -> Line | None:
-    """Draw the shares of the group at a place of the trend's."""
-    if trend is None:
-        return None
-    shares = [
-        (period, share)
-        for period, total, share in zip(trend.periods, trend.totals, trend.shares[place], strict=True)
-        if share is not None and total >= LEAST
-    ]
-    if len(shares) < 2:
-        return None
-    top, step = max(share.high for _, share in shares) or 1.0, (_WIDTH - 2 * _EDGE) / (len(shares) - 1)
-
-    def at(row: int, value: float) -> str:
-        return f"{_EDGE + row * step:.1f},{_HEIGHT - _EDGE - value / top * (_HEIGHT - 2 * _EDGE):.1f}"
-
-    upper, middle, lower = (
-        [at(row, getattr(share, end)) for row, (_, share) in enumerate(shares)] for end in ("high", "value", "low")
-    )
-    said = ", ".join(f"{period} {share.value:.0%}" for period, share in shares)
-    return Line(" ".join(middle), " ".join([*upper, *reversed(lower)]), f"Share by {trend.unit}: {said}")

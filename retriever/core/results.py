@@ -277,6 +277,11 @@ class Lessons:
     right: Mapping[str, float] = field(default_factory=dict)
 
     @property
+    def warns(self) -> bool:
+        """Whether the gain may be chance."""
+        return self.after.low <= self.before.value
+
+    @property
     def sentence(self) -> str:
         """Both scores with the interval, and whether the gain may be chance."""
         before, after = self.before.value, self.after
@@ -286,7 +291,7 @@ class Lessons:
         return (
             f"Taught with {sum(self.answers.values())} examples{tuned}: {after.value:.0%} of held-out examples get the "
             f"right answer ({after.low:.0%} to {after.high:.0%}), {before:.0%} before."
-            f"{f' {gain}' if after.low <= before else ''}"
+            f"{f' {gain}' if self.warns else ''}"
         )
 
 

@@ -5,8 +5,8 @@ import pytest
 
 PRODUCT = "Which product is it?"
 KEYS = (
-    "schema_version instruction where view documents units k chosen stability clusters months assignments "
-    "taught verdict sampled known_answers caution"
+    "schema_version caution instruction where view documents units k chosen stability clusters months assignments "
+    "taught verdict sampled known_answers"
 ).split()
 
 

@@ -18,7 +18,7 @@ from retriever.core.protocols import Encoder, Tuning
 from retriever.core.types import Ids
 from retriever.index.teaching.head import softmax
 from retriever.index.teaching.learning import RIDGES, Lesson, Settings, choose, learn, scores_by_ridge
-from retriever.index.teaching.scoring import HeldOut, scored
+from retriever.index.teaching.scoring import HeldOut, folds, nearest_mean, scored
 
 STEPS = 30
 """Of one fine-tuning."""

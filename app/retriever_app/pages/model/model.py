@@ -73,7 +73,7 @@ def detail_rows(views: Sequence[ViewStatus]) -> list[dict[str, object]]:
 
 
 def _taught(view: ViewStatus) -> str:
-    """Say with how many reviews a view was taught, and how many held-out ones get the right answer, before and after."""
+    """Say with how many reviews a view was taught, and how many held-out ones were right before and after."""
     if view.taught is None:
         return ""
     before, after = view.taught.before.value, view.taught.after
