@@ -70,8 +70,9 @@ def classify(  # noqa: PLR0913 - one parameter per option
 
     A file holds names, or objects with name, description and examples (ids of documents). `retriever topics` renames,
     merges, splits and hides saved categories. Where a language model serves the instruction, it is asked which category
-    each text of a sample belongs to; `other` and `not said` are categories besides. --propose reads thirty texts, or
-    takes the answers that are there, and has the language model write at most twelve categories of them, to edit.
+    each text of a sample belongs to; `other` and `not said` are categories besides. Where examples taught the
+    instruction, a category without any is named, and gets no document. --propose reads thirty texts, or takes the
+    answers that are there, and has the language model write at most twelve categories of them, to edit.
 
     Example: retriever classify --instruction "What does the customer want?" --into "refund, repair, nothing"
     """

@@ -113,6 +113,7 @@ def cluster(  # noqa: PLR0913 - one parameter per option
 
 def _render_having(clustering: "Clustering", having: "Having") -> None:
     """Print the documents that were asked for, each with what stands in the clusters."""
+    show_caution(clustering)
     labels = {group.number: group.label for group in clustering.clusters}
     parts: dict[str, list[Document]] = {}
     for part, parent in zip(clustering.material.documents, clustering.material.parents, strict=True):
@@ -268,9 +269,9 @@ def report(  # noqa: PLR0913 - one parameter per option
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
-    """Report a saved clustering: shares, impact on the stars, segments and periods compared, quotes with ids.
+    """Report a saved clustering: how far to trust it, findings, shares and effects on the stars, quotes with ids.
 
-    Every number has its 95 % interval; --json has the ids behind it.
+    Shares and effects have their 95 % interval; --json has the ids behind them, and all segments and periods compared.
 
     Example: retriever report complaints -o complaints.html --by product --period quarter
     """

@@ -39,7 +39,8 @@ def test_as_json(taught):
     assert list(document) == ["schema_version", "instruction", "taught"]
     assert document["instruction"] == MOOD
     lessons = document["taught"]
-    assert list(lessons) == ["view", "answers", "before", "after", "held_out", "created", "tuned"]
+    assert list(lessons) == ["view", "answers", "before", "after", "held_out", "created", "tuned", "right"]
+    assert {answer: 0 <= right <= 3 for answer, right in lessons["right"].items()} == {"cross": True, "glad": True}
     assert lessons["tuned"] is None
     assert lessons["answers"] == {"cross": 3, "glad": 3}
     assert list(lessons["after"]) == ["value", "low", "high"]

@@ -64,7 +64,7 @@ def test_clusters_are_named_as_what_they_are(made):
     groups = "These are groups of similar texts, which may be kinds of product; they need not answer the question."
     assert chosen.out.startswith(f"{HARDLY} {groups}\n")
     given = made("cluster", "--instruction", ASKED, "-k", "2", "--json").document
-    assert given["caution"] == f"{HARDLY} {groups}"
+    assert given["caution"].startswith(f"{HARDLY} {groups}")
     assert given["verdict"]["instruction"] == ASKED
 
 

@@ -8,8 +8,11 @@ import pytest
 from index_fakes import KEYWORDS, MOOD, documents
 from markdown_it import MarkdownIt
 
+from retriever.clusters.arithmetic.estimates import Estimate
+from retriever.clusters.arithmetic.intervals import Interval
 from retriever.clusters.groups import groups_of
 from retriever.clusters.index_numbers import numbers_of
+from retriever.clusters.reading import Sampled
 from retriever.clusters.report import make_report, model_names, render, report_format, write_report
 from retriever.clusters.report_drawings import line
 from retriever.core.errors import OutputError, UsageError
@@ -257,3 +260,49 @@ def test_a_report_as_json(report):
     assert found["made"] == "2026-01-02T00:00:00+00:00"
     assert found["numbers"]["segments"]["product"][0]["against"] == "all others"
     assert {tuple(one[0]) for one in found["quotes"].values()} == {("id", "text", "stars")}
+
+
+def test_shares_of_a_sample_are_those_of_all_texts_with_how_often_predictions_are_right(index, found):
+    ids = list(found.assignments)
+    shares = {0: Estimate(Interval(0.5, 0.4, 0.6), 20, 60), 1: Estimate(None, 3, 60)}
+    sampled = Sampled("chat:m", 100, 60, 40, 0.81, 0.5, True, shares, frozenset(ids[:30]))
+    drawn = replace(found, verdict=None, sampled=sampled)
+    counted = numbers_of(index, groups_of(drawn))
+    made = make_report(drawn, counted, MODELS)
+    assert made.read == f"{sampled.sentence} Ratings are of the 30 drawn evenly."
+    assert made.numbers.groups[0].share == Interval(0.5, 0.4, 0.6)
+    assert made.numbers.groups[1].share == counted.numbers.groups[1].share
+    assert {section.right for section in made.sections} == {"81%"}
+    filtered = make_report(drawn, counted, MODELS, where="stars > 3")
+    assert filtered.numbers == counted.numbers
+    whole = make_report(replace(found, sampled=replace(sampled, texts=60, predicted=False)), counted, MODELS)
+    assert (whole.read, whole.checked) == ("All 60 texts were read by chat:m.", False)
+
+
+@pytest.mark.parametrize(("kind", "of"), [("html", "<td>{} of 9</td>"), ("md", "| {} of 9 |")])
+def test_shares_of_few_reviews_are_counts_and_no_finding_is_about_a_small_group(index, found, kind, of):
+    few = numbers_of(index, groups_of(found).only(list(found.assignments)[:9]), ["product"])
+    made = make_report(replace(found, verdict=None), few, MODELS)
+    assert made.findings == []
+    text = render(made, kind)
+    for section in made.sections:
+        assert of.format(len(section.numbers.reviews)) in text
+    assert not re.search(r"\d%(?! interval)", text[text.index("All groups") : text.index("Method and limits")])
+
+
+def test_a_share_that_changed_is_told_of_periods_with_enough_reviews(index):
+    rows = [f"the {GOOD if month == 1 or row % 10 == 0 else BAD} {row}" for month in (1, 2) for row in range(40)]
+    days = [f"2024-0{1 + row // 40}-05" for row in range(80)]
+    index.add(
+        [Document(f"r{row}", text, {"date": day}) for row, (text, day) in enumerate(zip(rows, days, strict=True))]
+    )
+    found = replace(index.cluster(MOOD, k=2), verdict=None)
+    made = make_report(found, numbers_of(index, groups_of(found), period="month"), MODELS)
+    largest, change = made.findings
+    assert largest == f"“{GOOD}” is the largest group: 55% (44% to 65%) of the reviews."
+    assert change.endswith("of the reviews in 2024-01 to 90% in 2024-02.") or change.endswith(
+        "in 2024-01 to 10% in 2024-02."
+    )
+    assert made.changes == ""
+    few = numbers_of(index, groups_of(found).only([f"r{row}" for row in range(25, 80)]), period="month")
+    assert not any("2024-02" in sentence for sentence in make_report(found, few, MODELS).findings)
