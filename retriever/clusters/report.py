@@ -200,7 +200,7 @@ def make_report(
         sections=sections,
         read=_read(found, models),
         diagnosis=_diagnosis(found),
-        caution=" ".join(filter(None, [_warning(found), found.doubts, mistaken])),
+        caution=" ".join(filter(None, [_warning(found), mistaken, found.doubts])),
         similar=bool(found.division or mistaken),
         scale=scale,
         models={**models, **({"Language model that named clusters": named_by} if named_by else {})},
