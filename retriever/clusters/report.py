@@ -181,7 +181,7 @@ def make_report(
                 numbers=group,
                 words=list(dict.fromkeys([*cluster.keywords, *cluster.text_keywords])),
                 description=cluster.description or "",
-                right=_right(found, cluster),
+                right=_right(found, cluster, predicted=numbers is not counted.numbers),
                 learned=cluster.label not in found.not_learned,
                 quotes=quotes_of(found, cluster, counted, words, scale, nearness),
                 bar=bar(group, place, counted, scale, top),
@@ -304,14 +304,15 @@ def _mistaken(found: Clustering, counted: Counted, scale: float) -> str:
     return f"The labels may be wrong, because ratings differ: {'; '.join(said)}." if said else ""
 
 
-def _right(found: Clustering, cluster: Cluster) -> str:
-    """Say for how many held-out texts a cluster's answer is right, or any where that is not known."""
+def _right(found: Clustering, cluster: Cluster, *, predicted: bool) -> str:
+    """Say for how many held-out texts a cluster's answer is right, or any where that is not known.
+
+    Of ``predicted`` shares it is how often predictions are right.
+    """
     lessons, sampled = found.lessons, found.sampled
-    if sampled is not None and sampled.predicted and sampled.agreement is not None:
+    if predicted and sampled is not None and sampled.predicted and sampled.agreement is not None:
         return f"{sampled.agreement:.0%}"
     if lessons is None:
         return ""
-    right = {answer.casefold(): (count, lessons.answers[answer]) for answer, count in lessons.right.items()}
-    return (
-        amount(*right[cluster.label.casefold()]) if cluster.label.casefold() in right else f"{lessons.after.value:.0%}"
-    )
+    right = {answer.casefold(): amount(count, lessons.answers[answer]) for answer, count in lessons.right.items()}
+    return right.get(cluster.label.casefold(), f"{lessons.after.value:.0%}")
