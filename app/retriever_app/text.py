@@ -152,13 +152,5 @@ def verdict_line(verdict: Verdict) -> VerdictLine:
 
 def taught_line(lessons: Lessons) -> VerdictLine:
     """Describe in one line how well a question is answered that was taught."""
-    before, after = lessons.before, lessons.after
-    tuned = ", with an encoder fine-tuned for it" if lessons.tuned else ""
-    chance = " That may be chance." if after.low < before.value else ""
-    return VerdictLine(
-        ":material/school:",
-        f"This question was taught with {count(sum(lessons.answers.values()), 'review')}{tuned}: of held-out reviews, "
-        f"{after.value:.0%} get the right answer, {before.value:.0%} before.{chance}",
-        f"Between {after.low:.0%} and {after.high:.0%}. Answers: {listed(list(lessons.answers))}.",
-        "Teach it more",
-    )
+    answers = f"Answers: {listed(list(lessons.answers))}."
+    return VerdictLine(":material/school:", lessons.sentence, answers, "Teach it more")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retriever.cli import output
-from retriever.cli.cluster import render, say_basis, say_new, share_of, write_csv
+from retriever.cli.cluster import render, say_basis, say_new, share_of, show_caution, write_csv
 from retriever.cli.options import (
     DEFAULT_INDEX,
     CsvOption,
@@ -70,8 +70,9 @@ def classify(  # noqa: PLR0913 - one parameter per option
 
     A file holds names, or objects with name, description and examples (ids of documents). `retriever topics` renames,
     merges, splits and hides saved categories. Where a language model serves the instruction, it is asked which category
-    each text of a sample belongs to; `other` and `not said` are categories besides. --propose reads thirty texts, or
-    takes the answers that are there, and has the language model write at most twelve categories of them, to edit.
+    each text of a sample belongs to; `other` and `not said` are categories besides. Where examples taught the
+    instruction, a category without any is named, and gets no document. --propose reads thirty texts, or takes the
+    answers that are there, and has the language model write at most twelve categories of them, to edit.
 
     Example: retriever classify --instruction "What does the customer want?" --into "refund, repair, nothing"
     """
@@ -158,11 +159,14 @@ def _render(clustering: "Clustering") -> None:
     from retriever.clusters.placing import NONE
     from retriever.clusters.saved import SavedClustering
 
+    show_caution(clustering)
     for cluster in clustering.clusters:
         if cluster.number in clustering.hidden:
             continue
         name = output.style(printable(cluster.label), "green")
-        output.result(f"{cluster.number:3}  {name}  {_size(clustering, cluster.number, cluster.size)}")
+        unknown = cluster.label in clustering.not_learned
+        size = "not learned" if unknown else _size(clustering, cluster.number, cluster.size)
+        output.result(f"{cluster.number:3}  {name}  {size}")
         if cluster.keywords:
             output.result(f"       answered: {printable(', '.join(map(str, cluster.phrases or cluster.keywords)))}")
         for id in cluster.examples[:1]:

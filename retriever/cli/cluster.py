@@ -1,7 +1,6 @@
 """`retriever cluster` and `retriever report`: what the documents say about a question, in groups with names."""
 
 import shlex
-import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -115,6 +114,7 @@ def cluster(  # noqa: PLR0913 - one parameter per option
 
 def _render_having(clustering: "Clustering", having: "Having") -> None:
     """Print the documents that were asked for, each with what stands in the clusters."""
+    show_caution(clustering)
     labels = {group.number: group.label for group in clustering.clusters}
     parts: dict[str, list[Document]] = {}
     for part, parent in zip(clustering.material.documents, clustering.material.parents, strict=True):
@@ -145,6 +145,7 @@ def render(found: "Clustering") -> None:
     """Print clusters for a person, those left out that somebody hid."""
     from retriever.clusters.saved import SavedClustering
 
+    show_caution(found)
     for group in found.clusters:
         if group.number not in found.hidden:
             _render_cluster(group, share_of(found, group.number))
@@ -175,8 +176,16 @@ def share_of(found: "Clustering", number: int) -> str:
     return f"{interval.value:.0%} of all texts [{interval.low:.0%}, {interval.high:.0%}]"
 
 
+def show_caution(found: "Clustering") -> None:
+    """Print what comes before clusters or categories: how well they were taught, and what to doubt."""
+    if found.lessons is not None:
+        output.result(printable(found.lessons.sentence))
+    if found.caution:
+        output.result(output.style(printable(found.caution), "yellow"))
+
+
 def say_basis(found: "Clustering") -> None:
-    """Say what clusters or categories go by: what was read or taught, or a model that may not follow the question."""
+    """Say what clusters or categories go by: what was read, and by whom."""
     say_known(found.known_answers)
     if found.sampled is not None:
         output.say(printable(found.sampled.sentence))
@@ -184,10 +193,6 @@ def say_basis(found: "Clustering") -> None:
             label, instruction = found.clusters[0].label, found.request.instruction or ""
             more = shlex.join(["retriever", "search", label, "--instruction", instruction])
             output.say(printable(f"More of the first, read as it is needed: {more}"))
-    if found.lessons is not None:
-        output.say(f"They go by what {sum(found.lessons.answers.values())} examples taught of this question.")
-    if found.caution:
-        output.say(output.style(found.caution, "yellow", sys.stderr))
     if found.verdict is not None and found.verdict.warns:
         say_ways(found.verdict)  # the caution has its sentence
     else:
@@ -269,9 +274,9 @@ def report(  # noqa: PLR0913 - one parameter per option
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
-    """Report a saved clustering: shares, impact on the stars, segments and periods compared, quotes with ids.
+    """Report a saved clustering: how far to trust it, findings, shares and effects on the stars, quotes with ids.
 
-    Every number has its 95 % interval; --json has the ids behind it.
+    Shares and effects have their 95 % interval; --json has the ids behind them, and all segments and periods compared.
 
     Example: retriever report complaints -o complaints.html --by product --period quarter
     """

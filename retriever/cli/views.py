@@ -149,8 +149,9 @@ def _render(statuses: list["ViewStatus"]) -> None:
 def _taught(view: "ViewStatus") -> str:
     if view.taught is None:
         return "-"
-    after = view.taught.after
-    return f"{sum(view.taught.answers.values())} examples, {after.value:.0%} ({after.low:.0%} to {after.high:.0%})"
+    before, after = view.taught.before.value, view.taught.after
+    count = sum(view.taught.answers.values())
+    return f"{count} examples, {before:.0%} before, {after.value:.0%} after ({after.low:.0%} to {after.high:.0%})"
 
 
 def _filled(view: "ViewStatus") -> str:

@@ -4,6 +4,8 @@ The name of a category is read three times over, since a word alone is shorter t
 the rules. Where examples taught the question, text and name are what its head makes of both encoders' vectors, and the
 rules are the same; but where all categories are answers that were taught, no document belongs to none of them. Where a
 language model serves the question, it is asked for the category itself: a closed question (`categories`).
+
+A category that no example has is not learned where others were: no document is put to it.
 """
 
 from collections.abc import Sequence
@@ -16,7 +18,7 @@ from retriever.clusters.clustering import Clustering, ClusterRequest
 from retriever.clusters.describing import described_anew
 from retriever.clusters.material import Material, read_material
 from retriever.clusters.placing import FLOOR, NO_FLOOR, CategoryNames, Options, Places, Placing
-from retriever.core.errors import InputError
+from retriever.core.errors import InputError, UsageError
 from retriever.core.similarity import normalise
 from retriever.core.types import Document, Embeddings
 from retriever.index.opened import Opened
@@ -56,8 +58,10 @@ def classify(opened: Opened, shown: Listed, request: ClassifyRequest) -> Cluster
 
     Raises:
         InputError: no document matches the filter.
+        UsageError: examples taught the question, and fewer than two of the categories.
     """
-    store, sources, categories = opened.store, opened.sources, request.categories
+    store, sources = opened.store, opened.sources
+    categories, not_learned = _learned(opened, shown, request.categories)
     with store.snapshot():
         source = sources.open(shown)
         material = read_material(store, shown, request.where)
@@ -68,7 +72,11 @@ def classify(opened: Opened, shown: Listed, request: ClassifyRequest) -> Cluster
     if (learned := source.alone(titles, names)) is not None:  # what all of these look like has been learned from
         names, floor = learned, NO_FLOOR
     placing = CategoryNames(
-        _with_examples(names, categories, material), material.vectors.mean(axis=0), request.several, floor
+        _with_examples(names, categories, material),
+        material.vectors.mean(axis=0),
+        request.several,
+        floor,
+        not_learned=range(len(categories), len(request.categories)),
     )
     if not of_one_encoder(sources.base, source.root):
         (known,) = encode_texts([sources.base], titles)
@@ -77,7 +85,26 @@ def classify(opened: Opened, shown: Listed, request: ClassifyRequest) -> Cluster
     ids = [document.id for document in material.documents]
     places = dict(zip(ids, placing.chosen(fit), strict=True))
     margins = dict(zip(ids, [round(float(margin), 4) for margin in fit.margins], strict=True))
+    request = replace(request, categories=[*categories, *not_learned])
     return replace(_categorised(material, shown.view.view_id, request, placing, places), margins=margins)
+
+
+def _learned(
+    opened: Opened, shown: Listed, categories: Sequence[Category]
+) -> tuple[Sequence[Category], Sequence[Category]]:
+    """Return the categories that documents can go to, and those without an example under a question that was taught."""
+    lessons = opened.sources.lessons(shown)
+    if lessons is None:
+        return categories, []
+    taught = {answer.casefold() for answer in lessons.answers}
+    learned = [category for category in categories if category.examples or category.name.casefold() in taught]
+    if len(learned) < 2:
+        raise UsageError(
+            f"The question was taught, but only {len(learned)} of these categories has an example.",
+            hint=f"Taught are {', '.join(lessons.answers)}. Name those, or give the categories examples in a file, or "
+            "`retriever teach --forget` the question.",
+        )
+    return learned, [category for category in categories if category not in learned]
 
 
 def sorted_by_answers(opened: Opened, shown: Listed, request: ClassifyRequest) -> Clustering:

@@ -26,8 +26,6 @@ from retriever.store.filters import Filter
 CATEGORIES = "categories"
 """The ``kind`` of the JSON of categories that somebody named."""
 
-_FEW = 3  # clusters that the silhouette chooses where it finds no more than the coarsest division of the texts
-
 
 @dataclass(frozen=True, slots=True)
 class ClusterRequest:
@@ -147,6 +145,7 @@ class Clustering:
         verdict: whether the model follows the instruction; None without one, where it was taught, or where too few
             texts are there to say.
         sampled: how much of the texts was read, and what that says of all; None where an encoder read them all.
+        examples: the answers of the documents that taught the instruction, by id; empty where none did.
     """
 
     request: ClusterRequest
@@ -163,6 +162,7 @@ class Clustering:
     lessons: Lessons | None = None
     verdict: Verdict | None = None
     sampled: Sampled | None = None
+    examples: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def categories(self) -> CategoryNames | None:
@@ -218,11 +218,12 @@ class Clustering:
 
     @property
     def caution(self) -> str:
-        """What to know before clusters are taken for answers, and what to do; empty where there is nothing."""
-        parts = [_fewer(self), self.doubts]
-        if self.verdict is not None and self.verdict.warns:
-            parts.append(self.verdict.sentence)
-        return " ".join(filter(None, parts))
+        """What comes before the clusters: that their question is not followed, what to do, and what else to doubt.
+
+        Empty where there is nothing.
+        """
+        verdict = self.verdict.sentence if self.verdict is not None and self.verdict.warns else ""
+        return " ".join(filter(None, [verdict, self.doubts, _fewer(self)]))
 
     @property
     def known_answers(self) -> KnownAnswers | None:
@@ -231,25 +232,30 @@ class Clustering:
 
     @property
     def doubts(self) -> str:
-        """What clusters are where their question is not followed, or else that they do not hold."""
-        return self.division or _unsteady(self)
+        """What clusters are where their question is not followed, that they do not hold, and which were not learned."""
+        return " ".join(filter(None, [self.division, _unsteady(self), _not_learned(self)]))
 
     @property
     def division(self) -> str:
-        """What computed clusters are where their question is not followed; empty elsewhere."""
-        if self.verdict is None or self.verdict.level != "not followed" or self.named:
+        """What clusters are where their question is not followed, or it is unclear; empty elsewhere."""
+        if self.verdict is None or not self.verdict.warns:
             return ""
-        if self.choice is not None and len(self.clusters) <= _FEW:
-            return (
-                f"These {len(self.clusters)} clusters are what sets the texts most apart, not answers to the question."
-            )
-        return "These clusters are what sets the texts apart, not answers to the question."
+        if self.named:
+            return "Texts are in the categories whose names they resemble; these need not be their answers."
+        return "These are groups of similar texts, which may be kinds of product; they need not answer the question."
+
+    @property
+    def not_learned(self) -> list[str]:
+        """The categories that no example has, under a question that examples taught; no text is put to them."""
+        numbers = () if self.categories is None else self.categories.not_learned
+        return [cluster.label for cluster in self.clusters if cluster.number in numbers]
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
         where, known = self.request.where, self.known_answers
         document = {
             "schema_version": SCHEMA_VERSION,
+            "caution": self.caution,
             "instruction": self.request.instruction or "",
             "where": None if where is None else where.expression,
             "view": self.view,
@@ -265,11 +271,11 @@ class Clustering:
             "verdict": None if self.verdict is None else self.verdict.to_json(),
             "sampled": None if self.sampled is None else self.sampled.to_json(),
             "known_answers": None if known is None else asdict(known),
-            "caution": self.caution,
         }
         if self.named:
             floor = None if self.categories is None else self.categories.floor
             document |= {"kind": CATEGORIES, "several": self.several, "floor": floor, "question": self.question}
+            document |= {"not_learned": self.not_learned} if self.not_learned else {}
             document |= {"margins": dict(self.margins)} if self.margins else {}
         if self.several:
             document["places"] = {id: list(numbers) for id, numbers in self.places.items() if len(numbers) > 1}
@@ -298,6 +304,13 @@ def _unsteady(clustering: Clustering) -> str:
         f"{first}: made again, or from half of the texts, they would be others "
         f"(agreement {stability.repeated:.2f} and {stability.halves:.2f}, where 1 is full)."
     )
+
+
+def _not_learned(clustering: Clustering) -> str:
+    """Name the categories that were not learned; nothing where there are none."""
+    if not clustering.not_learned:
+        return ""
+    return f"Not learned, because no example has it: {', '.join(clustering.not_learned)}. No text is put there."
 
 
 def _fewer(clustering: Clustering) -> str:

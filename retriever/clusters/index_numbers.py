@@ -18,10 +18,11 @@ from retriever.store.filters import resolve_field
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Numbers, and the groups they are of."""
+    """Numbers, the groups they are of, and the stars of each of their reviews; empty where no field holds them."""
 
     groups: Groups
     numbers: Numbers
+    ratings: Sequence[float | None]
 
 
 def numbers_of(
@@ -72,7 +73,7 @@ def numbers_of(
         )
     segments = {name: field_values(groups.documents, _role(name, columns, known), known) for name in by}
     unit = period or fitting(day for day in days if day)
-    return Counted(groups, count(groups, ratings, segments=segments, days=days, unit=unit))
+    return Counted(groups, count(groups, ratings, segments=segments, days=days, unit=unit), ratings)
 
 
 def usual_segments(index: HasOpened) -> tuple[str, ...]:

@@ -344,7 +344,14 @@ class Clusterings:
         lessons = self._opened.sources.lessons(shown)
         verdict = None if lessons is not None else stored_verdict(self._opened.store, shown.view.view_id)
         sample = self._sampled(clustering, shown) if shown.costly else None
-        return replace(clustering, lessons=lessons, verdict=verdict, sampled=sample)
+        examples = {} if lessons is None else self._examples(shown)
+        return replace(clustering, lessons=lessons, verdict=verdict, sampled=sample, examples=examples)
+
+    def _examples(self, shown: Listed) -> dict[str, str]:
+        """Return the answers of the documents that a view was taught by, by id."""
+        answers = self._opened.sources.open(shown).examples
+        groups = self._opened.store.documents.expand(sorted(answers)).items()
+        return {document.id: answers[content_id] for content_id, group in groups for document in group}
 
     def _sampled(self, clustering: "Clustering", shown: Listed) -> "Sampled":
         """Return what the texts that a language model read say of all."""

@@ -80,6 +80,8 @@ class CategoryNames:
         floor: the fit below which a document belongs to none.
         base: (k, e) of the names by the base encoder; None where the view's encoder is the only one.
         base_fingerprint: that encoder's; empty without one.
+        not_learned: numbers of categories behind the k, to which no document goes: they have no example, under a
+            question that examples taught.
     """
 
     question: ClassVar[str] = ""
@@ -89,6 +91,7 @@ class CategoryNames:
     floor: float = FLOOR
     base: Embeddings | None = None
     base_fingerprint: str = ""
+    not_learned: Sequence[int] = ()
 
     def place(self, part: Material, base: Embeddings | None) -> list[tuple[int, ...]]:
         """Return the categories of every row, the best first; `NONE` where the best is below the floor.
@@ -177,14 +180,19 @@ def placing_json(placing: Placing) -> dict[str, Any]:
         "several": placing.several,
         "floor": placing.floor,
         "base": placing.base_fingerprint,
+        "not_learned": list(placing.not_learned),
     }
 
 
 def stored_vectors(placing: Placing) -> Embeddings:
-    """Return all vectors of clusters as one matrix: centroids, or names in the view and behind them by the base."""
-    if isinstance(placing, CategoryNames) and placing.base is not None:
-        return np.hstack([placing.vectors, placing.base])
-    return placing.vectors
+    """Return all vectors of clusters as one matrix: centroids, or names in the view and behind them by the base.
+
+    A category that was not learned has a row of zeros.
+    """
+    if not isinstance(placing, CategoryNames):
+        return placing.vectors
+    known = placing.vectors if placing.base is None else np.hstack([placing.vectors, placing.base])
+    return np.pad(known, ((0, len(placing.not_learned)), (0, 0)))
 
 
 def placing_of(document: Mapping[str, Any], vectors: Embeddings) -> Placing:
@@ -194,9 +202,17 @@ def placing_of(document: Mapping[str, Any], vectors: Embeddings) -> Placing:
     if "options" in document:
         return Options(document["question"], document["options"], vectors)
     mean = np.asarray(document["mean"], dtype=np.float32)
+    not_learned = document.get("not_learned", ())  # older ones have none
+    vectors = vectors[: len(vectors) - len(not_learned)]
     names, base = vectors[:, : len(mean)], vectors[:, len(mean) :]
     return CategoryNames(
-        names, mean, document["several"], document["floor"], base if base.size else None, document["base"]
+        names,
+        mean,
+        document["several"],
+        document["floor"],
+        base if base.size else None,
+        document["base"],
+        not_learned,
     )
 
 

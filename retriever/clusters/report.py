@@ -1,57 +1,34 @@
-"""A report to hand over: what reviews answer to a question, in numbers and quotes, as one HTML file or as Markdown.
+"""A report to hand over: what reviews answer to a question, in findings, numbers and quotes, as HTML or Markdown.
 
 What reviews say is hostile input. The HTML is filled by a template that escapes every value and runs no script; in the
 Markdown every value is escaped so that it shows as it is.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from retriever.clusters.arithmetic.intervals import Interval
-from retriever.clusters.arithmetic.naming import typical_sentence
-from retriever.clusters.clustering import Clustering
+import numpy as np
+
+from retriever.clusters.clustering import Cluster, Clustering
+from retriever.clusters.findings import LEAST, amount, changes, findings, gain, percent
 from retriever.clusters.index_numbers import Counted
-from retriever.clusters.numbers import Comparison, GroupNumbers, Numbers, Trend
+from retriever.clusters.numbers import Comparison, GroupNumbers, Numbers
 from retriever.clusters.pages import page
+from retriever.clusters.quotes import Quote, quotes_of, words_of
+from retriever.clusters.report_drawings import HEIGHT, HIGH, LOW, WIDTH, Bar, Line, bar, line
 from retriever.clusters.saved import SavedClustering
 from retriever.core.errors import UsageError
 from retriever.core.paths import write_output
 from retriever.core.results import SCHEMA_VERSION
-from retriever.core.text import shortened
 from retriever.core.types import JSON
 
-QUOTES = 3
 FORMATS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
-_LONGEST = 280  # characters of a quote
-_WIDTH, _HEIGHT, _EDGE = 320.0, 72.0, 4.0  # of a chart
-
-
-@dataclass(frozen=True, slots=True)
-class Quote:
-    """What a review says, in one sentence, and the review's id."""
-
-    id: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """A group's share over time, as points of a drawing.
-
-    Attributes:
-        lines: the share, ``x,y x,y`` for each run of periods with reviews.
-        bands: the interval around each, as a closed shape.
-        top: the share at the upper edge.
-        said: what it shows, for those who do not see it.
-    """
-
-    lines: Sequence[str]
-    bands: Sequence[str]
-    top: float
-    said: str
+_DIFFERENCES = 3  # of a group at most
+_QUESTION, _BASE = "Model that answers the question", "Model that reads the texts as they are"
+_FAR, _EXAMPLES = 0.2, 3  # of the scale, by which a group's mean may differ from that of as many examples or more
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +38,20 @@ class Section:
     Attributes:
         words: what sets it apart.
         description: the sentence that came with its title or category; empty for none.
-        chart: None without dates, or with those of one period.
+        right: how many held-out texts get the right answer; empty where none were held out.
+        learned: False for a category that no example has, where others have some.
+        line: None where fewer than two periods have enough reviews.
         differences: those of the group that are more than chance, the surest first, by segment or period.
     """
 
     numbers: GroupNumbers
     words: Sequence[str]
     description: str
+    right: str
+    learned: bool
     quotes: Sequence[Quote]
-    chart: Chart | None
+    bar: Bar
+    line: Line | None
     differences: Sequence[Comparison]
 
 
@@ -81,8 +63,12 @@ class Report:
         name: of the saved clustering; empty where it is not saved.
         question: the instruction; empty for none.
         where: the filter of the reviews; empty for all.
-        diagnosis: what is known of whether the model follows the question.
-        caution: what the groups are where they are no answers to it; empty elsewhere.
+        read: what was read, and by whom.
+        diagnosis: what is known of how well the question is answered.
+        caution: what to know first, where groups may be no answers, or some were not learned; empty elsewhere.
+        similar: whether groups are of similar texts, and need not answer the question.
+        scale: the highest rating.
+        sections: the largest group first, those that were not learned last.
         models: by role, name and fingerprint.
         made: when, in UTC.
     """
@@ -92,31 +78,67 @@ class Report:
     where: str
     numbers: Numbers
     sections: Sequence[Section]
+    read: str
     diagnosis: str
     caution: str
+    similar: bool
+    scale: float
     models: Mapping[str, str]
     made: datetime
 
     @property
     def findings(self) -> list[str]:
-        """The report in a few sentences."""
-        return [*filter(None, [self.caution]), *_findings(self.numbers)]
+        """The report in a few sentences, the caution first."""
+        return [*filter(None, [self.caution]), *findings(self.numbers, similar=self.similar)]
+
+    @property
+    def rating_levels(self) -> tuple[float, float]:
+        """The highest of the low ratings, and the lowest of the high ones."""
+        return self.scale * LOW, self.scale * HIGH
+
+    @property
+    def checked(self) -> bool:
+        """Whether some labels were compared with held-out ones."""
+        return any(section.right for section in self.sections)
+
+    @property
+    def limits(self) -> list[str]:
+        """How the numbers are made, and what they do not say, a sentence each."""
+        fields = " and ".join(self.numbers.segments)
+        return [
+            "Groups were made by a model: read some reviews of a group before you decide by it.",
+            "In brackets is the 95% interval. It covers the chance in which reviews were written, not wrong labels.",
+            *(
+                ["“Right on held-out” is of texts that were not learned from; they may be clearer than others."]
+                * self.checked
+            ),
+            "The effect is by how much the mean rating would change without the group's reviews; it is no cause.",
+            f"Differences {f'by {fields} and ' if fields else ''}over time are listed where they are more than chance: "
+            "Fisher's exact test, corrected by Holm's method. Shares have Wilson's interval.",
+            f"Shares of fewer than {LEAST} reviews are given as counts.",
+        ]
+
+    @property
+    def changes(self) -> str:
+        """What has changed from the last period but one to the last; empty without both."""
+        return changes(self.numbers)
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
         return {
             "schema_version": SCHEMA_VERSION,
+            "caution": self.caution,
             "name": self.name,
             "instruction": self.question,
             "where": self.where,
             "made": self.made.isoformat(timespec="seconds"),
             "models": dict(self.models),
+            "read": self.read,
             "diagnosis": self.diagnosis,
             "findings": self.findings,
             "numbers": self.numbers.to_json(),
             "quotes": {
-                str(section.numbers.group): [{"id": quote.id, "text": quote.text} for quote in section.quotes]
-                for section in self.sections
+                str(section.numbers.group): [asdict(quote) for quote in section.quotes] for section in self.sections
             },
             "descriptions": {
                 str(section.numbers.group): section.description for section in self.sections if section.description
@@ -130,69 +152,67 @@ def make_report(
     models: Mapping[str, str],
     *,
     where: str | None = None,
+    nearness: Mapping[str, float] | None = None,
 ) -> Report:
-    """Make the report of a clustering.
+    """Make the report of a clustering; no model is loaded for it.
 
     Args:
         found: the clustering.
         counted: its numbers.
         models: by role, name and fingerprint.
         where: the filter of what was counted, beside that of the clustering.
+        nearness: cosine of every row with its cluster, by id, where the clustering has lost its vectors.
     """
-    words = {
-        cluster.number: list(dict.fromkeys([*cluster.keywords, *cluster.text_keywords])) for cluster in found.clusters
-    }
-    central = {cluster.number: cluster.examples for cluster in found.clusters}
-    descriptions = {cluster.number: cluster.description for cluster in found.clusters if cluster.description}
-    named_by = ", ".join(dict.fromkeys(cluster.named_by for cluster in found.clusters if cluster.named_by))
-    texts = {document.id: document.text for document in counted.groups.documents}
-    texts |= {row.id: row.text for row in found.material.documents if row.parent_id in texts}  # parts say it shorter
     numbers, own = counted.numbers, found.request.where
+    if where is None:
+        numbers = _of_all_texts(found, numbers)
+    clusters = {cluster.number: cluster for cluster in found.clusters}
     compared = [comparison for each in numbers.segments.values() for comparison in each]
     compared += numbers.trend.latest if numbers.trend else []
-    sections = [
-        Section(
-            numbers=group,
-            words=words[group.group],
-            description=descriptions.get(group.group, ""),
-            quotes=_quotes([*central[group.group], *group.reviews], texts, words[group.group]),
-            chart=_chart(numbers.trend, place),
-            differences=sorted(
-                (each for each in compared if each.group == group.group and each.certain), key=lambda each: each.chance
-            ),
+    scale = 5.0 if max(filter(None, counted.ratings), default=0) <= 5 else 10.0
+    top = max((group.share.high for group in numbers.groups), default=1.0)
+    words, sections = words_of(counted), []
+    for place, group in enumerate(numbers.groups):
+        cluster = clusters[group.group]
+        certain = [each for each in compared if each.group == group.group and each.certain]
+        differences = [each for each in certain if each.difference.value > 0] or certain
+        sections.append(
+            Section(
+                numbers=group,
+                words=list(dict.fromkeys([*cluster.keywords, *cluster.text_keywords])),
+                description=cluster.description or "",
+                right=_right(found, cluster, predicted=numbers is not counted.numbers),
+                learned=cluster.label not in found.not_learned,
+                quotes=quotes_of(found, cluster, counted, words, scale, nearness),
+                bar=bar(group, place, counted, scale, top),
+                line=line(numbers.trend, place),
+                differences=sorted(differences, key=lambda each: each.chance)[:_DIFFERENCES],
+            )
         )
-        for place, group in enumerate(numbers.groups)
-    ]
+    mistaken = _mistaken(found, counted, scale)
+    sections.sort(key=lambda section: (not section.learned, -section.numbers.share.value))
+    named_by = ", ".join(dict.fromkeys(cluster.named_by for cluster in found.clusters if cluster.named_by))
     return Report(
         name=found.name if isinstance(found, SavedClustering) else "",
         question=found.request.instruction or "",
         where=" and ".join(f"({condition})" for condition in (own and own.expression, where) if condition),
         numbers=numbers,
         sections=sections,
-        diagnosis="" if found.verdict is None else found.verdict.sentence,
-        caution=" ".join(filter(None, [found.division, _basis(found)])),
+        read=_read(found, models),
+        diagnosis=_diagnosis(found),
+        caution=" ".join(filter(None, [_warning(found), mistaken, found.doubts])),
+        similar=bool(found.division or mistaken),
+        scale=scale,
         models={**models, **({"Language model that named clusters": named_by} if named_by else {})},
         made=datetime.now(UTC),
     )
 
 
-def _basis(clustering: Clustering) -> str:
-    """Say of which texts the numbers are, where a sample was read; nothing where all texts were."""
-    sampled = clustering.sampled
-    if sampled is None or sampled.whole:
-        return ""
-    return (
-        f"The numbers are of {len(sampled.evenly)} texts that were drawn at random of {sampled.texts} and read by "
-        f"{sampled.reader}."
-    )
-
-
 def model_names(encoder: Mapping[str, JSON], plain: Mapping[str, JSON] | None) -> dict[str, str]:
     """Return the models of an index by role, as its status describes them."""
-    roles = {"Model that answers the question": encoder, "Model that reads the texts as they are": plain}
     return {
         role: f"{model.get('name') or 'without a name'}, {str(model.get('fingerprint', ''))[:12]}"
-        for role, model in roles.items()
+        for role, model in {_QUESTION: encoder, _BASE: plain}.items()
         if model is not None
     }
 
@@ -224,104 +244,75 @@ def report_format(path: Path) -> str:
 
 def render(report: Report, kind: str) -> str:
     """Return a report as a text: ``html``, a page that needs no network and runs nothing, or ``md``, Markdown."""
-    formats = {"percent": percent, "points": points, "gain": gain}
-    return page(f"report.{kind}", report=report, width=_WIDTH, height=_HEIGHT, **formats)
+    formats = {"percent": percent, "amount": amount, "gain": gain}
+    return page(f"report.{kind}", report=report, width=WIDTH, height=HEIGHT, **formats)
 
 
-def percent(value: Interval) -> str:
-    """Format a share with its interval."""
-    return f"{value.value:.1%} [{100 * value.low:.1f}, {100 * value.high:.1f}]"
+def _of_all_texts(found: Clustering, numbers: Numbers) -> Numbers:
+    """Return numbers whose shares are those of all texts, as they are estimated where a sample was read."""
+    sampled = found.sampled
+    if sampled is None or sampled.whole or found.material.units is not None:
+        return numbers
+    estimates = {number: estimate.interval for number, estimate in sampled.shares.items()}
+    groups = [replace(group, share=estimates.get(group.group) or group.share) for group in numbers.groups]
+    return replace(numbers, groups=groups)
 
 
-def points(value: Interval) -> str:
-    """Format a difference of shares in percentage points, with its interval."""
-    return f"{100 * value.value:+.1f} [{100 * value.low:+.1f}, {100 * value.high:+.1f}]"
+def _read(found: Clustering, models: Mapping[str, str]) -> str:
+    """Say what was read, and by whom."""
+    if found.sampled is not None:
+        basis = "" if found.sampled.whole else f" Ratings are of the {len(found.sampled.evenly)} drawn evenly."
+        return f"{found.sampled.sentence}{basis}"
+    reader = models.get(_QUESTION if found.request.instruction else _BASE) or models.get(_QUESTION, "")
+    kind = "texts" if found.material.units is None else "sentences"
+    by = f" by the model {reader.rpartition(', ')[0]}" if reader else ""
+    return f"All {len(found.material.documents):,} {kind} were read{by}."
 
 
-def gain(value: Interval) -> str:
-    """Format an impact in stars, with its interval."""
-    return f"{value.value:+.2f} [{value.low:+.2f}, {value.high:+.2f}]"
+def _diagnosis(found: Clustering) -> str:
+    """Say what is known of how well the question is answered; nothing where a language model or nobody was asked."""
+    if found.lessons is not None:
+        return found.lessons.sentence
+    if found.verdict is not None:
+        return found.verdict.saying
+    if found.sampled is not None or not found.request.instruction:
+        return ""
+    return "Nobody has checked yet whether the model follows this question; `retriever diagnose` does."
 
 
-def _findings(numbers: Numbers) -> list[str]:
-    """Return what to know first: the largest group, what costs and what brings most stars, and what has changed."""
-    said = []
-    if numbers.groups:
-        largest = max(numbers.groups, key=lambda group: group.share.value)
-        said.append(f"The largest group is {largest.name}: {percent(largest.share)} of {numbers.documents:,} reviews.")
-    sure = [(group, group.impact) for group in numbers.groups if group.impact is not None and group.impact.certain]
-    for costs, verb in ((True, "costs"), (False, "brings")):
-        some = [(group, effect) for group, effect in sure if (effect.value > 0) == costs]
-        if some and numbers.stars is not None:
-            group, effect = max(some, key=lambda each: abs(each[1].value))
-            said.append(
-                f"What {verb} most stars is: {group.name}. Without its reviews the mean would be "
-                f"{numbers.stars + effect.value:.2f} instead of {numbers.stars:.2f} stars, {gain(effect)}."
-            )
-    if numbers.trend is not None and numbers.trend.latest:
-        said += _changes(numbers, numbers.trend)
-    if numbers.silent_reviews:
-        said.append(f"{percent(numbers.silent)} of the reviews answer the question with nothing.")
-    return said
+def _warning(found: Clustering) -> str:
+    """Say that the question is not followed, or that teaching it did not surely help; nothing elsewhere."""
+    if found.lessons is not None and found.lessons.warns:
+        return found.lessons.sentence
+    return found.verdict.saying if found.verdict is not None and found.verdict.warns else ""
 
 
-def _changes(numbers: Numbers, trend: Trend) -> list[str]:
-    """Return what has changed from the last period but one to the last."""
-    names = {group.group: group.name for group in numbers.groups}
-    between = f"from {trend.before} to {trend.periods[-1]}"
-    said = [
-        f"The share of {names[change.group]} has {'grown' if change.difference.value > 0 else 'shrunk'} {between}: "
-        f"{change.other.value:.1%} to {change.share.value:.1%}, {points(change.difference)} points."
-        for change in sorted(trend.latest, key=lambda change: change.chance)
-        if change.certain
-    ]
-    said += [f"New in {trend.periods[-1]}: {names[group]}." for group in trend.new]
-    return said or [f"No share has changed more than chance would {between}."]
+def _mistaken(found: Clustering, counted: Counted, scale: float) -> str:
+    """Name the groups whose ratings are far from those of the examples that taught them; nothing without any."""
+    documents, said = counted.groups.documents, []
+    rated = {
+        document.id: rating for document, rating in zip(documents, counted.ratings, strict=False) if rating is not None
+    }
+    for group in counted.numbers.groups:
+        own = [
+            rated[id]
+            for id, answer in found.examples.items()
+            if answer.casefold() == group.name.casefold() and id in rated
+        ]
+        if len(own) >= _EXAMPLES and group.stars is not None and abs(np.mean(own) - group.stars) > _FAR * scale:
+            said.append(f"{np.mean(own):.1f} stars in the examples of “{group.name}”, {group.stars:.1f} in the group")
+    return f"The labels may be wrong, because ratings differ: {'; '.join(said)}." if said else ""
 
 
-def _quotes(ids: Sequence[str], texts: Mapping[str, str], words: Sequence[str]) -> list[Quote]:
-    """Return a sentence of each of the first reviews that are there and say something else than those before."""
-    quotes: dict[str, Quote] = {}
-    for id in dict.fromkeys(ids):
-        if id in texts:
-            whole = shortened(texts[id], _LONGEST)
-            said = shortened(typical_sentence([texts[id]], words), _LONGEST) or whole
-            said = whole if said in quotes else said
-            quotes.setdefault(said, Quote(id, said))
-        if len(quotes) == QUOTES:
-            break
-    return list(quotes.values())
+def _right(found: Clustering, cluster: Cluster, *, predicted: bool) -> str:
+    """Say for how many held-out texts a cluster's answer is right, or any where that is not known.
 
-
-def _chart(trend: Trend | None, place: int) -> Chart | None:
-    """Draw the shares of the group at a place of the trend's."""
-    if trend is None or len(trend.periods) < 2:
-        return None
-    shares = trend.shares[place]
-    known = [share for share in shares if share is not None]
-    top = max(share.high for share in known) or 1.0
-    step = (_WIDTH - 2 * _EDGE) / (len(shares) - 1)
-
-    def at(row: int, value: float) -> str:
-        return f"{_EDGE + row * step:.1f},{_HEIGHT - _EDGE - value / top * (_HEIGHT - 2 * _EDGE):.1f}"
-
-    lines, bands = [], []
-    for run in _runs(shares):
-        lines.append(" ".join(at(row, share.value) for row, share in run))
-        upper, lower = [at(row, share.high) for row, share in run], [at(row, share.low) for row, share in run]
-        bands.append(" ".join([*upper, *reversed(lower)]))
-    named = [
-        f"{period} {share.value:.0%}" for period, share in zip(trend.periods, shares, strict=True) if share is not None
-    ]
-    return Chart(lines, bands, top, f"Share by {trend.unit}: {', '.join(named)}")
-
-
-def _runs(shares: Sequence[Interval | None]) -> list[list[tuple[int, Interval]]]:
-    """Return the runs of periods that have a share, each share with its place."""
-    runs: list[list[tuple[int, Interval]]] = [[]]
-    for row, share in enumerate(shares):
-        if share is None:
-            runs.append([])
-        else:
-            runs[-1].append((row, share))
-    return [run for run in runs if run]
+    Of ``predicted`` shares it is how often predictions are right.
+    """
+    lessons, sampled = found.lessons, found.sampled
+    if predicted and sampled is not None and sampled.predicted and sampled.agreement is not None:
+        return f"{sampled.agreement:.0%}"
+    if lessons is None:
+        return ""
+    right = {answer.casefold(): amount(count, lessons.answers[answer]) for answer, count in lessons.right.items()}
+    return right.get(cluster.label.casefold(), f"{lessons.after.value:.0%}")

@@ -30,7 +30,7 @@ def test_from_a_file_to_a_report_of_named_clusters_and_own_categories(serve, pag
     said = report(page)
     assert f"# {PRODUCT}" in said
     assert re.search(r"^#+ .*lamp", said, re.MULTILINE)
-    assert "The largest group is lamp: 50.0%" in said  # with the toy that was put there
+    assert "| lamp | 3 | 3 of 6 |" in said  # with the toy that was put there
     assert outside == []
 
 

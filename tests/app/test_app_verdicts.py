@@ -52,11 +52,8 @@ def test_the_line_says_what_to_do():
     assert wordless.link == ""
     lessons = Lessons(3, {"a": 3, "b": 4}, Held(0.5, 0.2, 0.8), Held(0.9, 0.7, 1.0), 7, "")
     taught = text.taught_line(lessons)
-    assert (
-        taught.sentence
-        == "This question was taught with 7 reviews: of held-out reviews, 90% get the right answer, 50% before."
-    )
-    assert (taught.answers, taught.link) == ("Between 70% and 100%. Answers: a and b.", "Teach it more")
+    both = "Taught with 7 examples: 90% of held-out examples get the right answer (70% to 100%), 50% before."
+    assert (taught.sentence, taught.answers, taught.link) == (both, "Answers: a and b.", "Teach it more")
 
 
 def test_a_search_looks_into_its_question_and_says_what_it_found(make, app, chance):
@@ -71,20 +68,20 @@ def test_clusters_say_what_they_are(make, app, chance):
     session = settle(app("clusters", instruction=MOOD))
     assert SHOWN in shown(session)
     assert [one[:2] for one in links(session)] == [("Teach it", "teach")]
-    assert "not answers to the question" in shown(session)
+    assert "which may be kinds of product" in " ".join(warning.value for warning in session.warning)
 
 
 def test_a_question_that_was_taught_says_how_well_it_is_answered(make, app, chance):
     folder = make(rows=ROWS, instructions=[MOOD])
     with Index(folder, encoder=load_encoder()) as index:
         index.teaching.teach(MOOD, [(row["id"], "broke" if "broke" in row["text"] else "whole") for row in ROWS])
-        held = index.teaching.lessons(MOOD).after
+        before, held = index.teaching.lessons(MOOD).before, index.teaching.lessons(MOOD).after
     assert list(app("model").dataframe[0].value["taught"]) == [
         "",
-        f"42 reviews, {held.value:.0%} right ({held.low:.0%} to {held.high:.0%})",
+        f"42 reviews, {before.value:.0%} right before, {held.value:.0%} after ({held.low:.0%} to {held.high:.0%})",
     ]
     for page in ("search", "clusters"):
-        session = awaited(app(page, q="broke", instruction=MOOD), "This question was taught with 42 reviews")
+        session = awaited(app(page, q="broke", instruction=MOOD), "Taught with 42 examples")
         assert SHOWN not in shown(session)
         assert [one[0] for one in links(session)] == ["Teach it more"]
 

@@ -125,15 +125,19 @@ def test_a_report_is_written_as_a_page_and_as_markdown(counted, tmp_path):
     assert "The kettle I hate." in page
     assert "<polyline" in page
     assert "follows this question" in page  # the verdict, found when its view was filled
-    assert ran.out.splitlines()[:2] == [
-        "These clusters are what sets the texts apart, not answers to the question.",
-        "The largest group is kettle: 50.0% [37.7, 62.3] of 60 reviews.",
-    ]
+    first, second = ran.out.splitlines()[:2]
+    assert first.endswith(
+        "These are groups of similar texts, which may be kinds of product; they need not answer the question."
+    )
+    assert second == (
+        "The group of similar texts “kettle” lowers the mean rating most: 50% (38% to 62%) of the reviews, mean 1.0 "
+        "stars. Without them the mean would be 5.00 instead of 3.00."
+    )
     assert counted("report", "mine").err.endswith("The report is in report.html.\n")
     assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
     found = counted("report", "mine", "-o", "out.md", "--json").document
     text = (tmp_path / "out.md").read_text()
     assert text.startswith(f"# {PRODUCT}\n")
     assert found["numbers"]["documents"] == 60
-    assert len(found["quotes"]["0"]) == 3
+    assert found["quotes"]["0"]
     assert all(quote["id"] in text for quote in found["quotes"]["0"])

@@ -39,7 +39,8 @@ def test_as_json(taught):
     assert list(document) == ["schema_version", "instruction", "taught"]
     assert document["instruction"] == MOOD
     lessons = document["taught"]
-    assert list(lessons) == ["view", "answers", "before", "after", "held_out", "created", "tuned"]
+    assert list(lessons) == ["view", "answers", "before", "after", "held_out", "created", "tuned", "right"]
+    assert {answer: 0 <= right <= 3 for answer, right in lessons["right"].items()} == {"cross": True, "glad": True}
     assert lessons["tuned"] is None
     assert lessons["answers"] == {"cross": 3, "glad": 3}
     assert list(lessons["after"]) == ["value", "low", "high"]
@@ -98,7 +99,10 @@ def test_a_fine_tuning_that_helps_is_said(tunable):
 
 def test_views_show_it_and_searches_use_it(taught):
     lessons = taught("teach", "--instruction", MOOD, "examples.jsonl", "--json").document["taught"]
-    assert "6 examples, " in taught("views").out
+    assert (
+        f"6 examples, {lessons['before']['value']:.0%} before, {lessons['after']['value']:.0%} after ("
+        in taught("views").out
+    )
     found = taught("search", "love", "--instruction", MOOD, "--json", "-k", "4").document
     assert found["view"] == lessons["view"]
     assert {answer(hit["text"]) for hit in found["hits"]} == {"glad"}
@@ -110,10 +114,10 @@ def test_views_show_it_and_searches_use_it(taught):
 def test_clusters_and_categories_go_by_it_and_say_so(taught, command):
     asked = [*command, "--instruction", MOOD]
     assert taught(*asked, "--json").document["taught"] is None
-    assert "taught" not in taught(*asked).err
+    assert "Taught" not in taught(*asked).out
     taught("teach", "--instruction", MOOD, "examples.jsonl")
     assert taught(*asked, "--json").document["taught"]["answers"] == {"cross": 3, "glad": 3}
-    assert "They go by what 6 examples taught of this question." in taught(*asked).err
+    assert taught(*asked).out.startswith("Taught with 6 examples: ")
     taught("teach", "--instruction", MOOD, "--forget")
     assert taught(*asked, "--json").document["taught"] is None
 

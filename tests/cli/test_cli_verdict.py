@@ -58,12 +58,10 @@ def test_a_question_that_is_followed_is_told_too(made, chance):
 
 def test_clusters_are_named_as_what_they_are(made):
     chosen = made("cluster", "--instruction", ASKED)
-    assert f"clusters are what sets the texts most apart, not answers to the question. {NOT_FOLLOWED}\n" in chosen.err
-    assert COMMANDS in chosen.err
+    groups = "These are groups of similar texts, which may be kinds of product; they need not answer the question."
+    assert chosen.out.startswith(f"{NOT_FOLLOWED} {groups}\n")
     given = made("cluster", "--instruction", ASKED, "-k", "2", "--json").document
-    assert (
-        given["caution"] == f"These clusters are what sets the texts apart, not answers to the question. {NOT_FOLLOWED}"
-    )
+    assert given["caution"].startswith(f"{NOT_FOLLOWED} {groups}")
     assert given["verdict"]["instruction"] == ASKED
 
 

@@ -5,8 +5,12 @@ import pytest
 from index_fakes import MOOD, PRODUCT
 from teaching_corpus import EXAMPLES, mood
 
+from retriever.clusters.categories import Category
+from retriever.clusters.groups import groups_of
+from retriever.clusters.index_numbers import numbers_of
 from retriever.clusters.placing import FLOOR
-from retriever.core.errors import EncoderMismatchError, InputError
+from retriever.clusters.report import make_report, render
+from retriever.core.errors import EncoderMismatchError, InputError, UsageError
 from retriever.core.types import Document
 
 
@@ -40,10 +44,37 @@ def test_an_untaught_question_is_as_it_was(moods):
     assert forgotten["assignments"] != taught["assignments"]
 
 
-def test_a_category_that_nobody_taught_may_take_none(moods):
+def test_a_category_that_no_example_has_is_named_and_gets_nobody(moods):
     moods.teaching.teach(MOOD, EXAMPLES)
-    found = moods.clusterings.classify(MOOD, ["good", "bad", "kettle"])
-    assert (found.categories.floor, found.view) == (FLOOR, moods.teaching.lessons(MOOD).view)
+    found = moods.clusterings.classify(MOOD, ["kettle", "good", "bad"])
+    assert [(one.label, one.size > 0) for one in found.clusters] == [("good", True), ("bad", True), ("kettle", False)]
+    assert found.assignments == moods.clusterings.classify(MOOD, ["good", "bad"]).assignments
+    said = "Not learned, because no example has it: kettle. No text is put there."
+    assert (found.not_learned, found.to_json()["not_learned"], found.doubts) == (["kettle"], ["kettle"], said)
+    moods.clusterings.save("moods", found)
+    moods.add([Document("new", "a kettle sofa proud later")])
+    again = moods.clusterings.get("moods")
+    assert (again.not_learned, again.caution) == (["kettle"], said)
+    assert set(again.assignments.values()) == {0, 1}
+    report = make_report(again, numbers_of(moods, groups_of(again)), {})
+    assert (report.caution, report.sections[-1].learned) == (said, False)
+    assert "| kettle | not learned |" in render(report, "md")
+    assert ">not learned: no example has it</td>" in render(report, "html")
+
+
+def test_a_category_is_learned_from_examples_of_its_own(moods):
+    moods.teaching.teach(MOOD, EXAMPLES)
+    kettle = Category("kettle", examples=(next(iter(moods.clusterings.classify(MOOD, ["good", "bad"]).assignments)),))
+    found = moods.clusterings.classify(MOOD, ["good", "bad", kettle])
+    assert (found.not_learned, found.categories.floor) == ([], FLOOR)
+    assert moods.clusterings.classify(PRODUCT, ["kettle", "toy"]).not_learned == []
+
+
+def test_categories_that_were_not_taught_are_refused_with_those_that_were(moods):
+    moods.teaching.teach(MOOD, EXAMPLES)
+    with pytest.raises(UsageError, match="only 1 of these categories has an example") as refused:
+        moods.clusterings.classify(MOOD, ["good", "kettle", "lamp"])
+    assert refused.value.hint.startswith("Taught are bad, good.")
 
 
 def test_what_is_saved_takes_later_documents_by_what_was_taught(moods):

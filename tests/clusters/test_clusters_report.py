@@ -1,3 +1,4 @@
+import html
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -7,12 +8,17 @@ import pytest
 from index_fakes import KEYWORDS, MOOD, documents
 from markdown_it import MarkdownIt
 
+from retriever.clusters.arithmetic.estimates import Estimate
+from retriever.clusters.arithmetic.intervals import Interval
 from retriever.clusters.groups import groups_of
 from retriever.clusters.index_numbers import numbers_of
+from retriever.clusters.reading import Sampled
 from retriever.clusters.report import make_report, model_names, render, report_format, write_report
+from retriever.clusters.report_drawings import line
 from retriever.core.errors import OutputError, UsageError
+from retriever.core.results import Held, Lessons
 from retriever.core.types import Document
-from retriever.core.verdicts import Verdict
+from retriever.core.verdicts import LEVELS, Verdict
 
 GOOD, BAD = KEYWORDS[MOOD][:2]
 HOSTILE = '<script>hurt=1</script> <img src=x onerror="hurt=1"> [x](javascript:hurt) | \u202e$x$ '
@@ -26,7 +32,7 @@ def found(index):
         [
             Document(
                 f"r{row}<i>",
-                f"{HOSTILE}. It is {GOOD if row % 3 else BAD} in place {row}.",
+                f"It is {GOOD if row % 3 else BAD} in place {row}, {HOSTILE}.",
                 {"stars": 5 if row % 3 else 1, "product": f"p{row % 2}<u>", "date": f"2024-0{1 + row // 20 * 2}-05"},
             )
             for row in range(60)
@@ -43,31 +49,35 @@ def report(index, found):
 
 def test_a_report_says_all_that_is_known(report):
     assert (report.question, report.name, report.where) == (MOOD, "", "(stars > 0)")
-    assert report.findings[0] == f"The largest group is {GOOD}: 66.7% [54.1, 77.3] of 60 reviews."
-    assert report.findings[1].startswith(f"What costs most stars is: {BAD}. Without its reviews the mean would be 5.00")
-    assert report.findings[2].startswith(
-        f"What brings most stars is: {GOOD}. Without its reviews the mean would be 1.00"
+    unsure, low, high = report.findings
+    assert unsure == report.caution
+    group = "The group of similar texts"
+    assert low == (
+        f"{group} “{BAD}” lowers the mean rating most: 33% (23% to 46%) of the reviews, mean 1.0 stars. "
+        "Without them the mean would be 5.00 instead of 3.67."
     )
-    assert report.findings[3] == "No share has changed more than chance would from 2024-03 to 2024-05."
+    assert high.startswith(f"{group} “{GOOD}” raises the mean rating most: 67% (54% to 77%) of the reviews, mean 5.0")
+    assert report.changes == "Between 2024-03 and 2024-05 no share changed by more than chance."
     good, bad = report.sections
-    assert [len(one.quotes) for one in (good, bad)] == [3, 3]
     assert {int(re.search(r"\d+", quote.id)[0]) % 3 > 0 for quote in good.quotes} == {True}
-    assert len({quote.id for quote in good.quotes}) == 3
+    said = {(quote.stars, quote.text.split()[2]) for quote in (*good.quotes, *bad.quotes)}
+    assert said == {(5, GOOD), (1, BAD)}
     assert GOOD in good.words
-    assert good.chart.said.startswith("Share by month: 2024-01 65%, 2024-03 ")
+    assert good.line.said.startswith("Share by month: 2024-01 65%, 2024-03 ")
 
 
-def test_the_chart_leaves_out_periods_without_reviews(report):
-    chart = report.sections[0].chart
-    assert len(chart.lines) == len(chart.bands) == 3
-    for line, band in zip(chart.lines, chart.bands, strict=True):
-        (x, y), *rest = [tuple(map(float, one.split(","))) for one in line.split()]
-        corners = [tuple(map(float, one.split(","))) for one in band.split()]
-        assert rest == []
-        assert {one[0] for one in corners} == {x}
-        assert corners[0][1] < y < corners[1][1]
-    first = [float(line.split(",")[0]) for line in chart.lines]
-    assert first == pytest.approx([4, 160, 316])
+def test_a_bar_shows_a_share_by_its_ratings_and_a_line_the_periods_with_enough_reviews(report):
+    good, bad = report.sections
+    assert good.bar.parts[:2] == [0, 0]
+    assert bad.bar.parts[1:] == [0, 0, 0]
+    assert good.bar.high == pytest.approx(100)
+    assert good.bar.low < good.bar.parts[2] < good.bar.high
+    places = [tuple(map(float, at.split(","))) for at in good.line.points.split()]
+    corners = [tuple(map(float, at.split(","))) for at in good.line.band.split()]
+    assert [x for x, _ in places] == pytest.approx([2, 60, 118])
+    assert all(upper[1] < place[1] for upper, place in zip(corners, places, strict=False))
+    trend = report.numbers.trend
+    assert line(replace(trend, totals=[19, *trend.totals[1:-1], 19]), 0) is None
 
 
 def test_the_page_holds_hostile_text_as_text_and_runs_nothing(report):
@@ -81,46 +91,96 @@ def test_the_page_holds_hostile_text_as_text_and_runs_nothing(report):
     body = page[page.index("<body>") : page.index("</html>")]
     tree = ElementTree.fromstring(body.replace("&#39;", "'"))
     assert {one.tag for one in tree.iter()} <= set(
-        "body header h1 p time main section h2 h3 ul li div table caption thead tbody tr th td span article blockquote "
-        "cite bdi figure svg line polygon polyline figcaption dl dt dd".split()
+        "body header h1 p time main section h2 h3 ul li div table thead tbody tr th td span article blockquote "
+        "cite bdi figure svg line rect polygon polyline figcaption".split()
     )
     assert not [name for one in tree.iter() for name in one.attrib if name.startswith("on")]
 
 
 def test_the_markdown_holds_hostile_text_as_text(report):
     markdown = render(report, "md")
-    html = MarkdownIt("commonmark").enable("table").render(markdown)
-    assert "<script" not in html
-    assert "<img" not in html
-    assert "<a " not in html
-    assert "<b>" not in html
-    assert html.count("<tr>") == 4
-    assert html.count("<blockquote>") == 6
-    assert "&lt;script&gt;hurt=1&lt;/script&gt;" in html
+    shown = MarkdownIt("commonmark").enable("table").render(markdown)
+    assert "<script" not in shown
+    assert "<img" not in shown
+    assert "<a " not in shown
+    assert "<b>" not in shown
+    assert shown.count("<tr>") == 3
+    assert shown.count("<blockquote>") == sum(len(section.quotes) for section in report.sections)
+    assert "&lt;script&gt;hurt=1&lt;/script&gt;" in shown
 
 
 @pytest.mark.parametrize("kind", ["html", "md"])
 def test_both_forms_say_every_number(report, kind):
     text = render(report, kind).replace("\\", "")
-    for said in ("66.7% [54.1, 77.3]", "-2.67 [", "+1.33 [", "5.00", "Wilson", "Holm", "asked", "by product"):
+    for said in ("67% (54% to 77%)", "-2.67 (", "+1.33 (", "5.00", "Wilson", "Holm", "by product"):
         assert said in text, said
     for one in report.sections:
         for quote in one.quotes:
             assert quote.id.replace("<", "&lt;" if kind == "html" else "<").split("i>")[0].rstrip("&lt;") in text
 
 
+@pytest.mark.parametrize("level", [level for level in LEVELS if level != "followed"])
 @pytest.mark.parametrize("kind", ["html", "md"])
-def test_groups_of_a_question_that_is_not_followed_are_called_what_they_are(index, found, kind):
+def test_a_question_that_may_not_be_followed_says_so_first_and_calls_no_group_the_answer(index, found, kind, level):
     counted = numbers_of(index, groups_of(found))
-    divided = "These clusters are what sets the texts apart, not answers to the question."
     assert make_report(replace(found, verdict=None), counted, MODELS).caution == ""
-    unfollowed = replace(found, verdict=Verdict(MOOD, "not followed", 0.1, 40, [], True))
-    made = make_report(unfollowed, counted, MODELS)
-    assert (made.findings[0], made.to_json()["findings"][0]) == (divided, divided)
-    assert made.diagnosis == unfollowed.verdict.sentence
-    text = render(made, kind).replace("\\", "")
-    assert divided in text
-    assert "This model does not follow this question" in text
+    doubtful = replace(found, verdict=Verdict(MOOD, level, 0.3, 40, [], True))
+    made = make_report(doubtful, counted, MODELS)
+    assert made.caution.startswith(doubtful.verdict.saying)
+    assert made.caution.endswith("which may be kinds of product; they need not answer the question.")
+    assert (made.findings[0], made.to_json()["findings"][0]) == (made.caution, made.caution)
+    assert list(made.to_json())[1] == "caution"
+    text = html.unescape(render(made, kind).replace("\\", ""))
+    assert text.index(made.caution) < text.index("60 reviews")
+    assert text.count(made.caution) == 1
+    assert "argest" not in text
+
+
+def test_a_followed_question_says_so_and_names_groups_as_answers(index, found):
+    followed = replace(found, verdict=Verdict(MOOD, "followed", 0.9, 40, [], True))
+    made = make_report(followed, numbers_of(index, groups_of(found)), MODELS)
+    assert made.caution == ""
+    assert made.findings[0].startswith(f"“{BAD}” lowers the mean rating most")
+    for kind in ("html", "md"):
+        assert followed.verdict.saying in render(made, kind)
+
+
+def test_the_stars_of_a_group_that_differ_from_those_of_its_examples_are_told(index, found):
+    sure = replace(found, verdict=Verdict(MOOD, "followed", 0.9, 40, [], True))
+    counted = numbers_of(index, groups_of(found))
+    bad = [id for id, number in found.assignments.items() if found.clusters[number].label == BAD]
+    right = replace(sure, examples=dict.fromkeys(bad[:3], BAD))
+    assert make_report(right, counted, MODELS).caution == ""
+    wrong = make_report(replace(sure, examples=dict.fromkeys(bad[:3], GOOD)), counted, MODELS)
+    assert wrong.caution == (
+        f"The labels may be wrong, because ratings differ: 1.0 stars in the examples of “{GOOD}”, 5.0 in the group."
+    )
+    assert wrong.findings[1].startswith("The group of similar texts")
+    assert make_report(replace(sure, examples=dict.fromkeys(bad[:2], GOOD)), counted, MODELS).caution == ""
+
+
+def test_what_was_taught_is_told_with_both_scores_and_the_agreement_of_each_answer(index, found):
+    lessons = Lessons(
+        3, {BAD: 4, GOOD: 30}, Held(0.7, 0.6, 0.8), Held(0.9, 0.8, 0.95), 34, "", right={BAD: 3.3, GOOD: 27.0}
+    )
+    counted = numbers_of(index, groups_of(found))
+    made = make_report(replace(found, lessons=lessons), counted, MODELS)
+    both = "Taught with 34 examples: 90% of held-out examples get the right answer (80% to 95%), 70% before."
+    assert (made.diagnosis, made.caution) == (both, "")
+    assert {section.numbers.name: section.right for section in made.sections} == {BAD: "3 of 4", GOOD: "90%"}
+    before = make_report(replace(found, lessons=replace(lessons, right={})), counted, MODELS)
+    assert [section.right for section in before.sections] == ["90%", "90%"]
+    for kind in ("html", "md"):
+        text = render(made, kind)
+        assert both in text
+        assert ("ight on held-out" in text, "3 of 4" in text) == (True, True)
+        assert "was not looked into" not in text
+    unsure = make_report(replace(found, lessons=replace(lessons, after=Held(0.72, 0.5, 0.8))), counted, MODELS)
+    assert unsure.caution.endswith(
+        "72% of held-out examples get the right answer (50% to 80%), 70% before. The gain may be chance."
+    )
+    same = replace(lessons, after=Held(0.7, 0.5, 0.8))
+    assert same.sentence.endswith("70% before. It is no better than before.")
 
 
 def test_differences_that_are_more_than_chance_are_told(index):
@@ -133,8 +193,8 @@ def test_differences_that_are_more_than_chance_are_told(index):
     text = render(report, "md")
     size = len(told.reviews)
     assert (told.part, told.against, size, told.total) in (("a", "all others", 0, 80), ("b", "all others", 40, 80))
-    assert f"({size} of 80 reviews)" in text
-    assert "was not looked into" in text
+    assert f"Of the reviews of {told.part}, {size / 80:.0%} are in this group; of all others, " in text
+    assert "Nobody has checked yet whether the model follows this question" in text
 
 
 def test_a_saved_clustering_is_reported_with_what_is_new(index, found):
@@ -153,7 +213,8 @@ def test_without_stars_dates_and_an_instruction(index):
     report = make_report(found, numbers_of(index, groups_of(found)), MODELS)
     for kind in ("html", "md"):
         assert "What the reviews say" in render(report, kind)
-    assert all(one.chart is None for one in report.sections)
+    assert all(one.line is None for one in report.sections)
+    assert report.findings == []
 
 
 def test_files_are_written_by_their_ending(report, tmp_path):
@@ -181,7 +242,7 @@ def test_the_page_in_a_browser(report, browser, tmp_path):
         page.on("console", lambda one, said=said: said.append(one.text))
         page.goto((tmp_path / "a.html").as_uri())
         assert page.get_by_role("heading", level=1).inner_text() == MOOD
-        assert page.get_by_role("img").count() == 2
+        assert page.get_by_role("img").count() == 4  # a bar and a line for each of two groups
         assert page.evaluate("window.hurt") is None
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert said == []
@@ -198,4 +259,50 @@ def test_a_report_as_json(report):
     found = replace(report, made=datetime(2026, 1, 2, tzinfo=UTC)).to_json()
     assert found["made"] == "2026-01-02T00:00:00+00:00"
     assert found["numbers"]["segments"]["product"][0]["against"] == "all others"
-    assert [len(one) for one in found["quotes"].values()] == [3, 3]
+    assert {tuple(one[0]) for one in found["quotes"].values()} == {("id", "text", "stars")}
+
+
+def test_shares_of_a_sample_are_those_of_all_texts_with_how_often_predictions_are_right(index, found):
+    ids = list(found.assignments)
+    shares = {0: Estimate(Interval(0.5, 0.4, 0.6), 20, 60), 1: Estimate(None, 3, 60)}
+    sampled = Sampled("chat:m", 100, 60, 40, 0.81, 0.5, True, shares, frozenset(ids[:30]))
+    drawn = replace(found, verdict=None, sampled=sampled)
+    counted = numbers_of(index, groups_of(drawn))
+    made = make_report(drawn, counted, MODELS)
+    assert made.read == f"{sampled.sentence} Ratings are of the 30 drawn evenly."
+    assert made.numbers.groups[0].share == Interval(0.5, 0.4, 0.6)
+    assert made.numbers.groups[1].share == counted.numbers.groups[1].share
+    assert {section.right for section in made.sections} == {"81%"}
+    filtered = make_report(drawn, counted, MODELS, where="stars > 3")
+    assert (filtered.numbers, filtered.checked) == (counted.numbers, False)
+    whole = make_report(replace(found, sampled=replace(sampled, texts=60, predicted=False)), counted, MODELS)
+    assert (whole.read, whole.checked) == ("All 60 texts were read by chat:m.", False)
+
+
+@pytest.mark.parametrize(("kind", "of"), [("html", "<td>{} of 9</td>"), ("md", "| {} of 9 |")])
+def test_shares_of_few_reviews_are_counts_and_no_finding_is_about_a_small_group(index, found, kind, of):
+    few = numbers_of(index, groups_of(found).only(list(found.assignments)[:9]), ["product"])
+    made = make_report(replace(found, verdict=None), few, MODELS)
+    assert made.findings == []
+    text = render(made, kind)
+    for section in made.sections:
+        assert of.format(len(section.numbers.reviews)) in text
+    assert not re.search(r"\d%(?! interval)", text[text.index("All groups") : text.index("Method and limits")])
+
+
+def test_a_share_that_changed_is_told_of_periods_with_enough_reviews(index):
+    rows = [f"the {GOOD if month == 1 or row % 10 == 0 else BAD} {row}" for month in (1, 2) for row in range(40)]
+    days = [f"2024-0{1 + row // 40}-05" for row in range(80)]
+    index.add(
+        [Document(f"r{row}", text, {"date": day}) for row, (text, day) in enumerate(zip(rows, days, strict=True))]
+    )
+    found = replace(index.cluster(MOOD, k=2), verdict=None)
+    made = make_report(found, numbers_of(index, groups_of(found), period="month"), MODELS)
+    largest, change = made.findings
+    assert largest == f"“{GOOD}” is the largest group: 55% (44% to 65%) of the reviews."
+    assert change.endswith("of the reviews in 2024-01 to 90% in 2024-02.") or change.endswith(
+        "in 2024-01 to 10% in 2024-02."
+    )
+    assert made.changes == ""
+    few = numbers_of(index, groups_of(found).only([f"r{row}" for row in range(25, 80)]), period="month")
+    assert not any("2024-02" in sentence for sentence in make_report(found, few, MODELS).findings)

@@ -283,11 +283,13 @@ def test_clusters_of_a_question_that_is_not_followed_are_called_what_they_are(op
     index = opened(Deaf())
     two = index.cluster(ASKED)
     assert two.verdict.level == "not followed"
-    assert two.caution.startswith("These clusters are what sets the texts apart, not answers to the question. This mod")
-    few = replace(two, clusters=two.clusters[:2])
-    assert few.division == "These 2 clusters are what sets the texts most apart, not answers to the question."
+    assert two.caution.startswith(f"{two.verdict.sentence} {two.division}")
     given = index.cluster(ASKED, k=2)
-    assert given.division == "These clusters are what sets the texts apart, not answers to the question."
+    for verdict in (given.verdict, replace(given.verdict, level="unclear")):
+        doubted = replace(given, verdict=verdict)
+        assert doubted.division.startswith("These are groups of similar texts, which may be kinds of product;")
+    sorted_ = index.clusterings.classify(ASKED, ["lid", "spout"])
+    assert sorted_.division == "Texts are in the categories whose names they resemble; these need not be their answers."
     assert given.to_json()["caution"] == given.caution
     assert given.to_json()["verdict"]["level"] == "not followed"
     for other in (replace(given, verdict=None), index.cluster("")):  # nothing but whether they hold

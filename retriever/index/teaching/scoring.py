@@ -35,11 +35,13 @@ class HeldOut:
         before: each gets the answer whose other examples' mean is nearest in the untaught view.
         after: each gets the answer that the head gives.
         examples: how many were left out at some time.
+        right: (k,) of each answer's examples, how many the head answers rightly, the mean of all repeats.
     """
 
     before: Held
     after: Held
     examples: int
+    right: tuple[float, ...]
 
 
 def held_out_score(lesson: Lesson, *, seed: int = 0) -> HeldOut:
@@ -55,8 +57,14 @@ def held_out_score(lesson: Lesson, *, seed: int = 0) -> HeldOut:
             before[tested] += nearest_mean(taught, left_out, k) == right
             after[tested] += learn(taught).probabilities(left_out.vectors, left_out.plain).argmax(axis=1) == right
     rows = np.flatnonzero(times)
-    held = [balanced(counts[rows] / times[rows], lesson.labels[rows], k, seed) for counts in (before, after)]
-    return HeldOut(held[0], held[1], len(rows))
+    return scored(before[rows] / times[rows], after[rows] / times[rows], lesson.labels[rows], k, seed)
+
+
+def scored(before: NDArray[np.float64], after: NDArray[np.float64], labels: Ids, k: int, seed: int = 0) -> HeldOut:
+    """Return the scores over examples (n,) that were left out, by how often each was answered rightly, 0 to 1."""
+    held = [balanced(right, labels, k, seed) for right in (before, after)]
+    right = tuple(np.bincount(labels, weights=after, minlength=k).tolist())
+    return HeldOut(held[0], held[1], len(labels), right)
 
 
 def folds(labels: Ids, *, seed: int = 0, most: int = FOLDS) -> Iterator[Ids]:

@@ -181,4 +181,5 @@ def _document(resolved: FoundExamples, score: HeldOut) -> dict[str, Any]:
         "before": asdict(score.before),
         "after": asdict(score.after),
         "held_out": score.examples,
+        "right": list(score.right),
     }

@@ -18,7 +18,7 @@ from retriever.core.protocols import Encoder, Tuning
 from retriever.core.types import Ids
 from retriever.index.teaching.head import softmax
 from retriever.index.teaching.learning import RIDGES, Lesson, Settings, choose, learn, scores_by_ridge
-from retriever.index.teaching.scoring import HeldOut, balanced, folds, nearest_mean
+from retriever.index.teaching.scoring import HeldOut, folds, nearest_mean, scored
 
 STEPS = 30
 """Of one fine-tuning."""
@@ -87,8 +87,7 @@ def try_tuning(base: Encoder, texts: Sequence[str], lesson: Lesson, on_steps: On
     probable = _probable(lesson, scores, parts)
     without, right = ((probabilities.argmax(axis=1) == labels).astype(float) for probabilities in (untuned, probable))
     tuning = None if _clearly_fewer(right - without) else tuned(np.arange(len(labels)))
-    held = [balanced(correct, labels, k, 0) for correct in (before, right)]
-    return Tried(tuning, choose(lesson, scores), HeldOut(held[0], held[1], len(labels)))
+    return Tried(tuning, choose(lesson, scores), scored(before, right, labels, k))
 
 
 def _clearly_fewer(more: NDArray[np.float64]) -> bool:

@@ -289,6 +289,7 @@ def report_file(
     *,
     where: str | None = None,
     only: str = "",
+    nearness: NDArray[np.float32] | None = None,
 ) -> bytes:
     """Return the report of a clustering as a file's bytes.
 
@@ -299,10 +300,13 @@ def report_file(
         kind: html or md.
         where: a filter over metadata that all reviews of the report pass.
         only: how the reviews were chosen otherwise, for people.
+        nearness: (n,) that of every row to its cluster's centre, where the clustering is without its vectors.
     """
     numbers = numbers_of(index, groups, usual_segments(index), where=where)
     status = resources.status(index)
-    report = make_report(found, numbers, model_names(status.encoder, status.plain), where=where or only or None)
+    names, ids = model_names(status.encoder, status.plain), found.assignments
+    near = None if nearness is None else dict(zip(ids, nearness.tolist(), strict=True))
+    report = make_report(found, numbers, names, where=where or only or None, nearness=near)
     return render(report, kind).encode()
 
 

@@ -43,6 +43,12 @@ def clear_selection() -> None:
     state.change(Grouping, clusters=())
 
 
+def show_doubts(found: Clustering) -> None:
+    """Say before the clusters what they are where their question is not followed, and what else to doubt of them."""
+    if found.doubts:
+        st.warning(text.plain(found.doubts), icon=":material/warning:")
+
+
 def draw_map(drawn: Drawn, chosen: Part, passing: NDArray[np.bool_]) -> None:
     """Draw the map; a click chooses a cluster; reviews that do not pass (n,) stand back."""
     key = f"cluster map {drawn.number}"
@@ -172,7 +178,7 @@ def draw_reviews(
 def offer_report(make: Callable[[str], bytes], possible: bool) -> None:
     """Draw what makes a report where it is possible; ``make`` is called for it, with the kind of file, html or md."""
     with st.popover("Report", icon=":material/description:", disabled=not possible):
-        st.text("Shares, impact, trend and quotes of all clusters, to hand over.")
+        st.text("Findings, a chart, quotes and a table of all clusters in one file, with how far to trust them.")
         for label, kind, mime in _REPORTS:
             icon = ":material/download:"
             name = f"report.{kind}"

@@ -16,7 +16,7 @@ from retriever_app.components import action_button, attempt
 from retriever_app.pages.clusters import job, saved_model
 from retriever_app.pages.clusters.job import Drawn, SavedPage
 from retriever_app.pages.clusters.model import Grouping
-from retriever_app.pages.clusters.panels import draw_reviews, offer_report
+from retriever_app.pages.clusters.panels import draw_reviews, offer_report, show_doubts
 from retriever_app.pages.clusters.saved_model import Dated, TopicCard, members
 from retriever_app.verdicts import show_verdict
 
@@ -88,6 +88,8 @@ def _ask_categories(index: Index) -> None:
 
 def _show(index: Index, saved: SavedPage, columns: Columns, where: str | None) -> None:
     clustering, shown, name = saved.found, saved.page, saved.found.name
+    show_verdict(index, clustering.request.instruction or "")
+    show_doubts(clustering)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.caption(text.plain(shown.headline), width="stretch")
         undo = partial(index.clusterings.undo, name)
@@ -103,7 +105,6 @@ def _show(index: Index, saved: SavedPage, columns: Columns, where: str | None) -
         st.caption(text.plain(shown.titles))
     if where:
         st.caption("The filters apply to the report only.")
-    show_verdict(index, clustering.request.instruction or "")
     chosen = [card for card in shown.cards if card.number in state.current(Grouping).clusters]
     if len(chosen) == 1:
         _read(index, clustering, chosen[0], shown.cards, columns)

@@ -103,8 +103,7 @@ def _show_map(index: Index, drawn: Drawn, suggested: Sequence[str]) -> None:
     rows = chosen[passing[chosen]]
     some = bool(part.clusters)
     show_verdict(index, drawn.found.request.instruction)
-    if caution := drawn.found.doubts:
-        st.caption(text.plain(caution))
+    panels.show_doubts(drawn.found)
     left, right = st.columns(2, gap="medium")
     with left:
         panels.draw_map(drawn, part, passing)
@@ -139,7 +138,7 @@ def _show_map(index: Index, drawn: Drawn, suggested: Sequence[str]) -> None:
 
 def _report(index: Index, drawn: Drawn, passing: NDArray[np.bool_], only: str, kind: str) -> bytes:
     groups = panels.groups(drawn).kept(passing[model.drawn_evenly(drawn.found)]).by_document()
-    return report_file(index, drawn.found, groups, kind, only=only)
+    return report_file(index, drawn.found, groups, kind, only=only, nearness=drawn.nearness)
 
 
 def _existing(drawn: Drawn) -> Grouping:

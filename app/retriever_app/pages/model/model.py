@@ -73,12 +73,13 @@ def detail_rows(views: Sequence[ViewStatus]) -> list[dict[str, object]]:
 
 
 def _taught(view: ViewStatus) -> str:
-    """Say with how many reviews a view was taught, and how many held-out ones get the right answer."""
+    """Say with how many reviews a view was taught, and how many held-out ones were right before and after."""
     if view.taught is None:
         return ""
-    after, count = view.taught.after, text.count(sum(view.taught.answers.values()), "review")
-    tuned = ", reader fine-tuned" if view.taught.tuned else ""
-    return f"{count}, {after.value:.0%} right ({after.low:.0%} to {after.high:.0%}){tuned}"
+    before, after = view.taught.before.value, view.taught.after
+    count, tuned = text.count(sum(view.taught.answers.values()), "review"), ", reader fine-tuned"
+    right = f"{before:.0%} right before, {after.value:.0%} after ({after.low:.0%} to {after.high:.0%})"
+    return f"{count}, {right}{tuned if view.taught.tuned else ''}"
 
 
 _GROUPED = {
