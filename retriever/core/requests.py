@@ -99,6 +99,7 @@ class SearchOptions:
         prompt_tokens: what template and instruction add to a text, about.
         word_weight: what a point of BM25 is worth in hybrid mode, in spreads of a view's cosines.
         plain_weight: what a spread of the plain reader's cosines is worth under an instruction, in spreads of the view.
+        unfollowed_plain_weight: likewise where the model does not follow the instruction.
         typical_share: the share of the budget that goes first to texts which show what is typical of the view.
         answer_word_weight: ``word_weight`` where answers in words serve the instruction: the text's own say less then.
         answer_plain_weight: likewise ``plain_weight``.
@@ -116,6 +117,7 @@ class SearchOptions:
     typical_share: float = 0.25
     word_weight: float = 0.2
     plain_weight: float = 0.5
+    unfollowed_plain_weight: float = 2.0
     answer_word_weight: float = 0.05
     answer_plain_weight: float = 0.25
     rounds: int = 3
@@ -127,7 +129,8 @@ class SearchOptions:
             min(self.candidates, self.token_budget, self.rounds, self.costly_texts, self.costly_rounds) < 1
             or self.prompt_tokens < 0
             or not 0 <= self.typical_share <= 1
-            or min(self.word_weight, self.plain_weight, self.answer_word_weight, self.answer_plain_weight) < 0
+            or min(self.word_weight, self.plain_weight, self.unfollowed_plain_weight) < 0
+            or min(self.answer_word_weight, self.answer_plain_weight) < 0
         ):
             raise UsageError(
                 f"{self} cannot be used.",

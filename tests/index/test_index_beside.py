@@ -6,11 +6,17 @@ from index_fakes import DIM, KEYWORDS, MOOD, PRODUCT, FakeEncoder, documents
 
 from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.types import Document
+from retriever.core.verdicts import Verdict
+from retriever.index.search import searcher
 from retriever.index.search.beside import tells_what_to_find
 from retriever.index.search.calibration import Calibration
+from retriever.index.verdicts import judging
+from retriever.index.verdicts.measured import Measured
+from retriever.index.verdicts.stored import Judgement, store_judgement
 from retriever.workspace import Index
 
 WORTH = SearchOptions().plain_weight  # of the plain reader's cosine, where both views have few vectors
+UNFOLLOWED = SearchOptions().unfollowed_plain_weight  # likewise, where the question is not followed
 FIND = "Find reviews that complain about the toy they got."
 CORPUS = documents("toy happy", "toy sad", "lamp happy", "lamp sad", "rug happy", "rug sad")
 
@@ -67,9 +73,53 @@ def test_words_have_their_say_beside_both(two):
     assert {hit.document.id: hit.fused for hit in hybrid.hits} == pytest.approx(wanted, abs=1e-6)
 
 
+def judged(index, level):
+    """Store a verdict of a level on the question."""
+    (view,) = [view for view in index._opened.store.views.all() if view.key.instruction]
+    store_judgement(index._opened.store, view.view_id, Judgement(Verdict(MOOD, level, 0.5, 40, [], True), {}))
+
+
+@pytest.mark.parametrize(("level", "worth"), [("followed", WORTH), ("unclear", WORTH), ("not followed", UNFOLLOWED)])
+def test_the_plain_reader_and_words_count_more_where_the_question_is_not_followed(two, level, worth):
+    two.add(CORPUS, instructions=[MOOD])
+    judged(two, level)
+    lexical = {hit.document.id: hit.fused for hit in two.search("lamp sad", mode="lexical").hits}
+    dense = {hit.document.id: hit.fused for hit in two.search("lamp sad", instruction=MOOD, mode="dense").hits}
+    far = 1 - 2 / 8
+    assert dense["d"] == pytest.approx(1 + worth)  # lamp sad
+    assert dense["c"] == pytest.approx(far + worth)  # lamp happy
+    point = SearchOptions().word_weight * 0.1 * max(1.0, worth)
+    hybrid = {hit.document.id: hit.fused for hit in two.search("lamp sad", instruction=MOOD, mode="hybrid").hits}
+    assert hybrid == pytest.approx({id: score + point * lexical.get(id, 0) for id, score in dense.items()}, abs=1e-6)
+
+
+def test_a_search_judges_the_question_before_its_last_answer_and_once(path, question, plain, monkeypatch):
+    judge, levels = judging.judge_view, []
+
+    def judging_view(store, encoders, view, **options):
+        levels.append(view.key.instruction)
+        return judge(store, encoders, view, **options)
+
+    monkeypatch.setattr(searcher, "judge_view", judging_view)
+    monkeypatch.setattr(Measured, "chance", lambda self, features: 0.01)
+    texts = [
+        f"{product} {mood} {row}" for row in range(8) for product in KEYWORDS[PRODUCT] for mood in ("sad", "happy")
+    ]
+    with Index(path, encoder=question, plain=plain, search_options=SearchOptions(token_budget=400)) as index:
+        index.add([Document(f"{row:02}", text) for row, text in enumerate(texts)])
+        first, *_, last = index.search_progressively(SearchRequest("lamp sad", instruction=MOOD))
+        assert (first.verdict, last.verdict.level) == (None, "not followed")
+        again = index.search("lamp sad", instruction=MOOD)
+        assert [(hit.document.id, hit.fused) for hit in again.hits] == [
+            (hit.document.id, hit.fused) for hit in last.hits
+        ]
+        assert levels == [MOOD]
+
+
 def test_cosines_are_weighed_in_spreads_of_their_own_view(two):
     texts = [f"{product} {mood}" for product in ("toy", "lamp", "rug toy lamp mug", "sofa") for mood in KEYWORDS[MOOD]]
     two.add([Document(f"{row:02}", text) for row, text in enumerate(texts)], instructions=[MOOD])
+    judged(two, "followed")
     spreads = [Calibration(two._opened.store).spread(view.view_id) for view in two._opened.store.views.all()]
     assert spreads[0] != pytest.approx(spreads[1])
     hits = two.search("toy sad", instruction=MOOD, mode="dense", k=len(texts)).hits
@@ -95,7 +145,8 @@ def test_a_weight_of_nothing_leaves_the_question_reader_alone(path, question, pl
         assert [hit.fused for hit in hits] == [1, 1, 1, 0.75, 0.75, 0.75]
 
 
-def test_a_lazy_search_puts_both_together_too(path, question, plain):
+def test_a_lazy_search_puts_both_together_too(path, question, plain, monkeypatch):
+    monkeypatch.setattr(searcher, "wants_judging", lambda store, view: False)
     options = SearchOptions(rounds=1, token_budget=60, prompt_tokens=20)
     texts = [f"{product} {mood}" for product in KEYWORDS[PRODUCT] for mood in ("sad", "happy")]
     with Index(path, encoder=question, plain=plain, search_options=options) as index:

@@ -312,6 +312,11 @@ def test_what_ships_is_read_and_names_its_model():
     assert measured_of({**shipped(), "bias": 1.0}).version != MEASURED.version
 
 
+def test_verdicts_by_another_rule_are_made_anew(monkeypatch):
+    monkeypatch.setattr("retriever.index.verdicts.measured.RULE", [0.5])
+    assert measured_of(shipped()).version != MEASURED.version
+
+
 def shipped():
     from importlib import resources
 

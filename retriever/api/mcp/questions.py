@@ -122,7 +122,8 @@ async def diagnose(
     """Tell whether the model follows an instruction on this index's texts: followed, unclear or not followed.
 
     Ask before you trust groups or searches under an unusual instruction. `words` are what the model answers most
-    often, `chance` how likely it is that the instruction is followed. Takes seconds.
+    often, `chance` how likely it is that the instruction is followed. Where it is not, ask in other words, or name a
+    language model as `reader` of `search` and `cluster`. Takes seconds.
     """
     name = await context.work(lambda: context.index_name(index))
 

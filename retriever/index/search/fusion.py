@@ -11,6 +11,7 @@ from retriever.index.search.lazy import Found
 from retriever.index.search.rankings import Part, Ranking, combined
 from retriever.index.search.view_searcher import LoadedView
 from retriever.index.search.windows import best_vectors
+from retriever.index.verdicts.stored import stored_verdict
 from retriever.store.database import Store
 from retriever.store.views import View
 
@@ -41,11 +42,19 @@ class Fusion:
             return dense
         spread = self._calibration.spread(view.view.view_id)
         ids = {*dense.ids, *words.ids, *([] if beside is None else beside.rankings[number].ids)}
-        parts = [self._by_cosine(view.view, toward, dense, ids)]
+        parts, word_weight = [self._by_cosine(view.view, toward, dense, ids)], self._options.word_weight
         if beside is not None:
-            worth = self._options.plain_weight * spread / self._calibration.spread(beside.view.view_id)
+            plain_weight = self._plain_weight(view.view)
+            worth = plain_weight * spread / self._calibration.spread(beside.view.view_id)
             parts.append(self._by_cosine(beside.view, beside.towards[number], beside.rankings[number], ids, worth))
-        return combined(*parts, Part(words, self._options.word_weight * spread))
+            word_weight *= max(1.0, plain_weight)  # as beside the plain reader alone, where that counts most
+        return combined(*parts, Part(words, word_weight * spread))
+
+    def _plain_weight(self, view: View) -> float:
+        """Return what the plain reader's cosine counts: more where the view's question is not followed."""
+        verdict = stored_verdict(self._store, view.view_id)
+        followed = verdict is None or verdict.level != "not followed"
+        return self._options.plain_weight if followed else self._options.unfollowed_plain_weight
 
     def _by_cosine(
         self, view: View, toward: NDArray[np.float32], ranking: Ranking, ids: Iterable[int], weight: float = 1.0

@@ -49,6 +49,7 @@ from retriever.index.selection import require_fitting
 from retriever.index.sources.catalog import Sources
 from retriever.index.sources.filling import encode_queries, of_one_encoder
 from retriever.index.sources.source import Source
+from retriever.index.verdicts.judging import judge_view, wants_judging
 from retriever.store.database import Store
 from retriever.store.views import ViewKey
 
@@ -188,6 +189,7 @@ class Searcher:
                 if not self._serves(begun):
                     return False
                 wanted, read = self._read(reading, number)
+                self._judge(reading)
                 results = self._steadily(lambda: self._final(begun))
             except RetrieverError:
                 if self._serves(begun):
@@ -244,6 +246,13 @@ class Searcher:
                 reading.read += done
                 wanted, read = wanted + len(chosen), read + done
         return wanted, read
+
+    def _judge(self, reading: Reading) -> None:
+        """Judge whether the question is followed where nobody has: the order of the hits depends on it."""
+        sources, source = reading.begun.queries.sources, reading.begun.queries.source
+        view = sources.view(source.root)
+        if view is not None and wants_judging(self._store, view):
+            judge_view(self._store, sources.encoders, view, on_texts=reading.on_texts)
 
     def _worth_reading(
         self, reader: Encoder, view: LoadedView, pool: Found, reading: Reading, *, share: float

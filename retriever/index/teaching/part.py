@@ -241,22 +241,21 @@ class Teaching:
         return None if view is None else stored_verdict(self._opened.store, view.view_id)
 
     def wants_verdict(self, instruction: str) -> bool:
-        """Whether an instruction's view holds enough to tell if it is followed, and nobody has looked yet."""
+        """Whether an instruction was asked of texts enough to tell if it is followed, and nobody has looked yet."""
         view = self._view_of(instruction)
         return view is not None and wants_judging(self._opened.store, view)
 
     def judge(self, instruction: str, *, progress: OnIndexing | None = None) -> Verdict | None:
-        """Find out whether the model follows an instruction, by a sample of what its view holds, and store it.
+        """Find out whether the model follows an instruction, by a sample of the index's texts, and store it.
 
-        What is stored already is returned, unless the view has much grown since. Else some of its texts are read again
-        under other questions, which takes seconds.
+        What is stored already is returned. Else those of the sample that the view lacks are read, which takes seconds.
 
         Args:
             instruction: of the view.
             progress: called with a report whose ``in_hand`` and ``expected`` are texts; what it raises ends this.
 
         Returns:
-            The verdict; None of the base view, and of a view that holds too few texts.
+            The verdict; None of the base view, and where the index has too few texts.
         """
         view, opened = self._view_of(instruction), self._opened
         if view is None:

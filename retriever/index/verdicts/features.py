@@ -35,6 +35,9 @@ _COMMON = (
 _FREQUENT = 8
 _MOST_WORDS = 20
 
+RULE = [BY_TOPIC, MOSTLY_BY_TOPIC, ASKS_TOPIC, *TOPICS, *_COMMON]
+"""All that `at_most` goes by: verdicts that were made by another rule are made anew."""
+
 
 def features_of(evidence: Evidence, question: str, plain: Encoder | None) -> dict[str, float]:
     """Return the features of a question by name; without a plain reader those that need none.

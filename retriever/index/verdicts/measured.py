@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from retriever.core.fingerprint import json_hash
 from retriever.core.protocols import Encoder
 from retriever.core.verdicts import Level
+from retriever.index.verdicts.features import RULE
 
 WORDING = "wording"
 """Name of the feature that is told by the question alone."""
@@ -32,7 +33,7 @@ class Measured:
     """A logistic model over features, and where its chances count as a yes or a no.
 
     Attributes:
-        version: tells this measurement from others.
+        version: tells this measurement, with the rule of `features.at_most`, from others.
         fingerprint: of the encoder it was measured with.
         weights: by feature.
         bias: of the logistic function.
@@ -84,7 +85,7 @@ class Measured:
 def measured_of(document: Mapping[str, Any]) -> Measured:
     """Return the model of a JSON object as the benchmark writes it."""
     return Measured(
-        version=json_hash(document)[:12],
+        version=json_hash({**document, "rule": RULE})[:12],
         fingerprint=document["fingerprint"],
         weights={name: Weight(**weight) for name, weight in document["weights"].items()},
         bias=document["bias"],
