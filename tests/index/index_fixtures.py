@@ -2,6 +2,7 @@ import pytest
 from index_fakes import MOOD, FakeEncoder, RichEncoder
 from teaching_corpus import CORPUS, EXAMPLES
 
+from retriever.index.search import searcher
 from retriever.workspace import Index
 
 
@@ -56,3 +57,9 @@ def taught(moods, encoder):
     encoder.forget()
     moods.teaching.teach(MOOD, EXAMPLES)
     return moods
+
+
+@pytest.fixture
+def unjudged(monkeypatch):
+    """Searches that read under a question and judge none, so that they read their candidates alone."""
+    monkeypatch.setattr(searcher, "wants_judging", lambda store, view: False)

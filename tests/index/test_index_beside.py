@@ -145,8 +145,8 @@ def test_a_weight_of_nothing_leaves_the_question_reader_alone(path, question, pl
         assert [hit.fused for hit in hits] == [1, 1, 1, 0.75, 0.75, 0.75]
 
 
-def test_a_lazy_search_puts_both_together_too(path, question, plain, monkeypatch):
-    monkeypatch.setattr(searcher, "wants_judging", lambda store, view: False)
+@pytest.mark.usefixtures("unjudged")
+def test_a_lazy_search_puts_both_together_too(path, question, plain):
     options = SearchOptions(rounds=1, token_budget=60, prompt_tokens=20)
     texts = [f"{product} {mood}" for product in KEYWORDS[PRODUCT] for mood in ("sad", "happy")]
     with Index(path, encoder=question, plain=plain, search_options=options) as index:

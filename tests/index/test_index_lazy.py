@@ -242,10 +242,10 @@ def affordable(rows, texts, most):
     return [row for row, total in zip(rows, totals, strict=True) if total <= most]
 
 
+@pytest.mark.usefixtures("unjudged")
 @pytest.mark.parametrize("mode", ["dense", "hybrid"])
 @pytest.mark.parametrize(("rows", "seed"), [(29, 0), (29, 1), (29, 2), (40, 3), (40, 4), (80, 5), (80, 6)])
-def test_a_lazy_search_is_the_plain_recipe(path, rows, seed, mode, monkeypatch):
-    monkeypatch.setattr("retriever.index.search.searcher.wants_judging", lambda store, view: False)  # which reads more
+def test_a_lazy_search_is_the_plain_recipe(path, rows, seed, mode):
     rng = random.Random(seed)
     depth, most, k = rng.randint(2, 6), rng.randint(10, 40) * (1 if rows < 30 else 9), rng.randint(1, 4)
     options = SearchOptions(rounds=1, candidates=depth, token_budget=most, prompt_tokens=1)

@@ -41,6 +41,7 @@ def open_index(tmp_path, question):
         index.close()
 
 
+@pytest.mark.usefixtures("unjudged")
 def test_rounds_go_on_until_the_hits_no_longer_change(open_index, question):
     first, *rounds = open_index(rounds=5).search_progressively(REQUEST)
     assert first.settling is None
@@ -223,6 +224,7 @@ def test_texts_that_are_all_alike_teach_nothing(read):
     np.testing.assert_allclose(directions([np.ones((40, 3), np.float32)], similarities)[0], 0, atol=1e-6)
 
 
+@pytest.mark.usefixtures("unjudged")
 def test_what_was_read_draws_texts_the_query_would_not(tmp_path):
     # Sad are the rugs and tents alone, which the query says nothing of; of the texts it names none is.
     corpus = [Document(f"d{row:03}", text) for row, text in enumerate(TEXTS)]
@@ -243,6 +245,7 @@ def test_what_was_read_draws_texts_the_query_would_not(tmp_path):
         assert len(alone.passes) == 1
 
 
+@pytest.mark.usefixtures("unjudged")
 def test_a_view_of_another_instruction_that_has_every_text_teaches_too(tmp_path):
     # Of the mood the product says nothing and the fault everything.
     faults = {"sad": "leaks", "calm": "quiet"}

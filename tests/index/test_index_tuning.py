@@ -143,6 +143,7 @@ def test_later_documents_get_tuned_vectors(tuned, plain, damage):
     assert ids.index("new") < 49 <= ids.index("old")  # 48 texts are good, and the new one
 
 
+@pytest.mark.usefixtures("unjudged")
 def test_a_lazy_search_reads_into_all_three_views(lazy, question, damage):
     (view,) = tuned_views(lazy)
     assert held(lazy, view) == 32

@@ -221,17 +221,19 @@ def test_a_verdict_by_another_measurement_is_found_anew(opened, monkeypatch):
     assert index.teaching.judge(ASKED) == index.teaching.verdict(ASKED) is not None
 
 
-def test_a_search_is_told_what_is_stored_and_looks_into_nothing(opened):
-    index = opened(Reader())
-    assert index.search("lid", instruction=ASKED).verdict is None
-    assert index.search("lid").verdict is None
-    found = index.teaching.judge(ASKED)
+def test_a_search_that_reads_judges_the_question_and_later_ones_are_told_what_is_stored(opened):
+    index = opened(encoder := Reader())
+    found = index.search("lid", instruction=ASKED).verdict
+    assert (found, index.search("lid").verdict) == (index.teaching.verdict(ASKED), None)
+    encoder.asked.clear()
+    assert index.teaching.judge(ASKED) == found
     told = index.search("lid", instruction=ASKED)
-    assert told.verdict == found
+    assert (told.verdict, REFERENCES[0] in encoder.asked) == (found, False)
     assert told.to_json()["verdict"] == json.loads(json.dumps(found.to_json()))
     assert told.to_json()["verdict"]["sentence"] == "This model follows this question."
 
 
+@pytest.mark.usefixtures("unjudged")
 def test_what_progress_raises_ends_the_judging_and_stores_nothing(opened):
     index = opened(Reader())
     index.search("lid", instruction=ASKED)
@@ -245,6 +247,7 @@ def test_what_progress_raises_ends_the_judging_and_stores_nothing(opened):
     assert index.teaching.verdict(ASKED) is None
 
 
+@pytest.mark.usefixtures("unjudged")
 def test_one_question_is_judged_at_a_time_and_none_twice(opened):
     reached, go, ended = threading.Event(), threading.Event(), []
 

@@ -200,6 +200,7 @@ def test_the_base_encoder_has_its_say_beside_an_instruction_by_windows(path):
         assert (first.document.id, first.part) == ("a", None)
 
 
+@pytest.mark.usefixtures("unjudged")
 def test_what_a_lazy_search_reads_first_is_found_by_windows(path):
     rows = [Document(f"d{row:03}", f"A lamp {row} .") for row in range(400)]
     question = FakeEncoder("question")
