@@ -16,6 +16,7 @@ from retriever.clusters.clustering import Clustering
 from retriever.clusters.index_numbers import Counted
 from retriever.clusters.numbers import Comparison, GroupNumbers, Numbers, Trend
 from retriever.clusters.pages import page
+from retriever.clusters.references import ordinal
 from retriever.clusters.saved import SavedClustering
 from retriever.core.errors import UsageError
 from retriever.core.paths import write_output
@@ -115,11 +116,13 @@ class Report:
             "findings": self.findings,
             "numbers": self.numbers.to_json(),
             "quotes": {
-                str(section.numbers.group): [{"id": quote.id, "text": quote.text} for quote in section.quotes]
+                str(ordinal(section.numbers.group)): [{"id": quote.id, "text": quote.text} for quote in section.quotes]
                 for section in self.sections
             },
             "descriptions": {
-                str(section.numbers.group): section.description for section in self.sections if section.description
+                str(ordinal(section.numbers.group)): section.description
+                for section in self.sections
+                if section.description
             },
         }
 

@@ -32,7 +32,7 @@ def label_shares(clustering):
     return {
         clustering.clusters[number].label: estimate
         for number, estimate in clustering.sampled.shares.items()
-        if number < len(clustering.clusters)
+        if number >= 0
     }
 
 

@@ -12,7 +12,7 @@ from retriever.core.protocols import Encoder
 from retriever.core.text import drop_prefixes
 from retriever.core.types import Encoded, Ids
 from retriever.core.verdicts import Verdict
-from retriever.core.words import in_whole_words
+from retriever.core.words import distinct, in_whole_words
 from retriever.index.encoding import OnTexts, texts_read
 from retriever.index.sources.encoders import Encoders
 from retriever.index.verdicts import arithmetic
@@ -120,7 +120,7 @@ def judge(
         level=level,
         chance=chance,
         texts=len(texts),
-        answers=answers,
+        answers=[(word, dict(answers)[word]) for word in distinct((word for word, _ in answers), question)],
         measured=MEASURED.is_of(encoder, plain),
     )
     return Judgement(verdict, features)

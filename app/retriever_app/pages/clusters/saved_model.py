@@ -11,7 +11,7 @@ from retriever.clusters.edits import Titles
 from retriever.clusters.groups import Groups
 from retriever.clusters.numbers import Part, compared
 from retriever.clusters.periods import fitting, period_of
-from retriever.clusters.placing import NONE
+from retriever.clusters.references import NONE
 from retriever.clusters.saved import SavedClustering
 from retriever.core.types import Document
 from retriever.index.profiling import Columns

@@ -7,6 +7,7 @@ import streamlit as st
 
 from retriever.clusters.edit_requests import ClusterEdits
 from retriever.clusters.groups import Groups
+from retriever.clusters.references import ordinal
 from retriever.clusters.saved import SavedClustering
 from retriever.index.profiling import Columns
 from retriever.workspace import Index
@@ -139,8 +140,8 @@ def _card(index: Index, name: str, card: TopicCard, others: Sequence[TopicCard])
 
 def _changes(index: Index, name: str, card: TopicCard, others: Sequence[TopicCard]) -> None:
     """Draw what can be done with a cluster: another name, merge, split, hide."""
-    number, label, into = str(card.number), f"topic name {card.number}", f"topic into {card.number}"
-    named = {str(other.number): other.name for other in others}
+    number, label, into = str(ordinal(card.number)), f"topic name {card.number}", f"topic into {card.number}"
+    named = {str(ordinal(other.number)): other.name for other in others}
     st.text_input("Name", card.name, 100, label)
     _button("Rename", index, name, number, lambda: ClusterEdits(rename={number: st.session_state[label]}))
     if named:
@@ -164,7 +165,8 @@ def _read(
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.subheader(text.plain(card.name), anchor=False)
         st.button("All clusters", on_click=_let_go, icon=":material/close:")
-    targets = {str(other.number): other.name for other in others if other.number != card.number} | {"none": _NONE}
+    others = [other for other in others if other.number != card.number]
+    targets = {str(ordinal(other.number)): other.name for other in others} | {"none": _NONE}
     menu = partial(_move, index, clustering.name, targets)
     draw_reviews(members(clustering, card.number), columns, f"{clustering.name} {card.number}", menu)
 
