@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from retriever.clusters.arithmetic.intervals import Interval
+from retriever.clusters.arithmetic.intervals import Interval, Share
 from retriever.clusters.arithmetic.naming import typical_sentence
 from retriever.clusters.clustering import Clustering
 from retriever.clusters.index_numbers import Counted
@@ -231,9 +231,9 @@ def render(report: Report, kind: str) -> str:
     return page(f"report.{kind}", report=report, width=_WIDTH, height=_HEIGHT, **formats)
 
 
-def percent(value: Interval) -> str:
-    """Format a share with its interval."""
-    return f"{value.value:.1%} [{100 * value.low:.1f}, {100 * value.high:.1f}]"
+def percent(value: Share) -> str:
+    """Format a share with its interval; of a few reviews, what was counted."""
+    return str(value) if value.few else f"{value.value:.1%} [{100 * value.low:.1f}, {100 * value.high:.1f}]"
 
 
 def points(value: Interval) -> str:
@@ -314,7 +314,7 @@ def _chart(trend: Trend | None, place: int) -> Chart | None:
         upper, lower = [at(row, share.high) for row, share in run], [at(row, share.low) for row, share in run]
         bands.append(" ".join([*upper, *reversed(lower)]))
     named = [
-        f"{period} {share.value:.0%}" for period, share in zip(trend.periods, shares, strict=True) if share is not None
+        f"{period} {share}" for period, share in zip(trend.periods, shares, strict=True) if share is not None
     ]
     return Chart(lines, bands, top, f"Share by {trend.unit}: {', '.join(named)}")
 

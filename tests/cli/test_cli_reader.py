@@ -208,7 +208,7 @@ def test_a_language_model_titles_saved_clusters_and_one_undo_takes_them_back(ind
     ran = indexed(*asked, "--save", "products", "--html", "map.html", "--max-texts", "30")
     assert ran.code == 0, ran.err
     assert "The kettle reviews" in ran.out and "\n       They are about a kettle.\n" in ran.out
-    assert f"{name} calls cluster 0 '" in ran.err and "texts were read by a language model" in ran.err
+    assert f"{name} calls cluster 1 '" in ran.err and "texts were read by a language model" in ran.err
     assert "The kettle reviews" in Path("map.html").read_text()
     (kettle,) = [
         one for one in indexed("cluster", "--saved", "products", "--json").document["clusters"] if one["size"] == 2

@@ -4,6 +4,7 @@ import pytest
 from answer_fakes import NAME, FakeReader, loads
 from index_fakes import KEYWORDS, PRODUCT, FakeEncoder
 
+from retriever.clusters.edit_requests import ClusterEdits
 from retriever.core.errors import UsageError
 from retriever.core.types import Document
 from retriever.index.sources.limits import ReadingLimits
@@ -50,6 +51,18 @@ def test_a_sample_is_read_and_shares_of_all_texts_are_estimated(index, reader):
             assert estimate.interval.low < estimate.interval.high
     assert any(estimate.interval for estimate in label_shares(clustering).values())
     assert "150 of 400 texts were read by chat:fake" in sampled.sentence
+
+
+def test_shares_follow_clusters_that_people_merge(index):
+    found = index.cluster(WHO, k=4, read=150)
+    index.clusterings.save("who", found)
+    merged = index.clusterings.edit("who", ClusterEdits(merge=[["1", "2"]]))
+    assert set(merged.sampled.shares) == {0, 2, 3, -1}
+    assert merged.sampled.to_json()["shares"].keys() == {"1", "3", "4", "-1"}
+    for cluster in merged.clusters:
+        assert merged.sampled.shares[cluster.number].cases == sum(
+            number == cluster.number for id, number in merged.assignments.items() if id in merged.sampled.evenly
+        )
 
 
 def test_a_larger_budget_adds_to_what_was_read_and_the_same_reads_nothing(index, reader):

@@ -54,8 +54,13 @@ class Share(Interval):
     count: int
     total: int
 
+    @property
+    def few(self) -> bool:
+        """Whether the reviews are too few for a percentage."""
+        return self.total < FEW
+
     def __str__(self) -> str:
-        return f"{self.count} of {self.total}" if self.total < FEW else f"{self.value:.0%}"
+        return f"{self.count} of {self.total}" if self.few else f"{self.value:.0%}"
 
 
 def share(count: int, total: int) -> Share:

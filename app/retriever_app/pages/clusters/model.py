@@ -224,7 +224,7 @@ def cards(found: Clustering, sides: Sides, counted: Numbers, passing: NDArray[np
         interval: Interval | None = numbers.share
         if sampled is not None and passing.all():
             interval = sampled.shares[cluster.number].interval
-        share = f"{len(numbers.reviews) / max(counted.documents, 1):.0%}"
+        share = str(numbers.share)
         if sampled is not None:
             share = "too few for a share" if interval is None else f"about {interval.value:.0%} of all"
         mean = "" if tally.mean is None else f"{tally.mean:.1f} {text.STAR}"
