@@ -313,9 +313,7 @@ def _chart(trend: Trend | None, place: int) -> Chart | None:
         lines.append(" ".join(at(row, share.value) for row, share in run))
         upper, lower = [at(row, share.high) for row, share in run], [at(row, share.low) for row, share in run]
         bands.append(" ".join([*upper, *reversed(lower)]))
-    named = [
-        f"{period} {share}" for period, share in zip(trend.periods, shares, strict=True) if share is not None
-    ]
+    named = [f"{period} {share}" for period, share in zip(trend.periods, shares, strict=True) if share is not None]
     return Chart(lines, bands, top, f"Share by {trend.unit}: {', '.join(named)}")
 
 

@@ -82,7 +82,7 @@ def test_a_saved_clustering_is_shown_again_with_what_is_new(indexed, write):
     indexed("index", write([{"id": "r6", "text": "Another toy."}], "more.jsonl"))
     ran = indexed("cluster", "--saved", "mine")
     assert "1 documents are new; 0 of them fit none" in ran.err
-    assert "  2  toy  2 documents" in ran.out
+    assert "  3  toy  2 documents (2 of 6)" in ran.out
 
 
 @pytest.mark.parametrize(

@@ -135,5 +135,5 @@ def test_a_report_is_written_as_a_page_and_as_markdown(counted, tmp_path):
     text = (tmp_path / "out.md").read_text()
     assert text.startswith(f"# {PRODUCT}\n")
     assert found["numbers"]["documents"] == 60
-    assert len(found["quotes"]["0"]) == 3
-    assert all(quote["id"] in text for quote in found["quotes"]["0"])
+    assert len(found["quotes"]["1"]) == 3
+    assert all(quote["id"] in text for quote in found["quotes"]["1"])
