@@ -174,7 +174,7 @@ def test_the_regular_forms_of_a_word_have_one_stem(forms):
 
 
 @pytest.mark.parametrize(
-    "words", ["bus bust", "need ned", "thing th", "red r", "letter let", "water wat", "string str"]
+    "words", ["bus bust", "need ned", "thing th", "red r", "water wat", "paper pap", "string str"]
 )
 def test_words_that_look_alike_stay_apart(words):
     assert len(set(map(stem, words.split()))) == 2
