@@ -137,10 +137,10 @@ def test_categories_are_asked_for_with_their_names_in_the_question(indexed, mode
     assert ran.code == 0, ran.err
     lines = [line for line in ran.out.splitlines() if not line.startswith("    ")]
     assert lines == [
-        "  0  boilers  0 documents (0%)",
-        "  1  lights  2 documents (40%)",
-        "  2  other  0 documents (0%)",
-        "  3  not said  3 documents (60%)",
+        "  1  boilers  0 documents (0 of 5)",
+        "  2  lights  2 documents (2 of 5)",
+        "  3  other  0 documents (0 of 5)",
+        "  4  not said  3 documents (3 of 5)",
     ]
     assert f"All 5 texts were read by {name}." in ran.err
 
