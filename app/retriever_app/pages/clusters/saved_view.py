@@ -143,18 +143,18 @@ def _changes(index: Index, name: str, card: TopicCard, others: Sequence[TopicCar
     number, label, into = str(ordinal(card.number)), f"topic name {card.number}", f"topic into {card.number}"
     named = {str(ordinal(other.number)): other.name for other in others}
     st.text_input("Name", card.name, 100, label)
-    _button("Rename", index, name, number, lambda: ClusterEdits(rename={number: st.session_state[label]}))
+    _button("Rename", index, name, card.number, lambda: ClusterEdits(rename={number: st.session_state[label]}))
     if named:
         st.selectbox("Merge with", list(named), key=into, format_func=named.__getitem__)
-        _button("Merge", index, name, number, lambda: ClusterEdits(merge=[[number, st.session_state[into]]]))
-    _button("Split in two", index, name, number, lambda: ClusterEdits(split={number: 2}))
+        _button("Merge", index, name, card.number, lambda: ClusterEdits(merge=[[number, st.session_state[into]]]))
+    _button("Split in two", index, name, card.number, lambda: ClusterEdits(split={number: 2}))
     if card.hidden:
-        _button("Show again", index, name, number, lambda: ClusterEdits(show=[number]))
+        _button("Show again", index, name, card.number, lambda: ClusterEdits(show=[number]))
     else:
-        _button("Hide", index, name, number, lambda: ClusterEdits(hide=[number]))
+        _button("Hide", index, name, card.number, lambda: ClusterEdits(hide=[number]))
 
 
-def _button(label: str, index: Index, name: str, number: str, edits: Callable[[], ClusterEdits]) -> None:
+def _button(label: str, index: Index, name: str, number: int, edits: Callable[[], ClusterEdits]) -> None:
     action_button(label, lambda: index.clusterings.edit(name, edits()), key=f"topic {label} {number}")
 
 
