@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retriever.cli import output
-from retriever.cli.cluster import render, say_basis, say_new, share_of, show_caution, write_csv
+from retriever.cli.cluster import render, say_basis, say_new, show_caution, size_of, write_csv
 from retriever.cli.options import (
     DEFAULT_INDEX,
     CsvOption,
     DeviceOption,
+    ExplainOption,
     IndexOption,
     JsonOption,
     SavedOption,
@@ -21,6 +22,7 @@ from retriever.cli.options import (
     refuse,
 )
 from retriever.cli.reading import Reading, say_known
+from retriever.clusters.references import NONE, ordinal, references
 from retriever.core.errors import UsageError
 from retriever.core.text import printable, shortened
 from retriever.forms import command_options, made
@@ -156,7 +158,6 @@ def _saved(
 
 
 def _render(clustering: "Clustering") -> None:
-    from retriever.clusters.placing import NONE
     from retriever.clusters.saved import SavedClustering
 
     show_caution(clustering)
@@ -165,34 +166,27 @@ def _render(clustering: "Clustering") -> None:
             continue
         name = output.style(printable(cluster.label), "green")
         unknown = cluster.label in clustering.not_learned
-        size = "not learned" if unknown else _size(clustering, cluster.number, cluster.size)
-        output.result(f"{cluster.number:3}  {name}  {size}")
+        size = size_of(clustering, cluster.number, cluster.size, cluster.documents)
+        output.result(f"{ordinal(cluster.number):3}  {name}  {'not learned' if unknown else size}")
         if cluster.keywords:
             output.result(f"       answered: {printable(', '.join(map(str, cluster.phrases or cluster.keywords)))}")
         for id in cluster.examples[:1]:
             output.result(f"       {printable(id)}: {shortened(clustering.documents[id].text, _QUOTED)}")
-    none = len(clustering.members(NONE))
+    none = clustering.members(NONE)
+    parents = {clustering.documents[id].parent_id for id in none}
     if none or clustering.categories is not None:  # a closed question has options for what is none of them
-        output.result(f"     none of these  {_size(clustering, len(clustering.clusters), none)}")
+        output.result(f"     none of these  {size_of(clustering, NONE, len(none), len(parents))}")
     say_basis(clustering)
     if isinstance(clustering, SavedClustering):
         say_new(clustering)
-
-
-def _size(clustering: "Clustering", number: int, documents: int) -> str:
-    """Describe how many documents a category has, and their share of all."""
-    share = share_of(clustering, number)
-    all_documents = max(1, len(clustering.topics))
-    return (
-        f"{documents} documents read, {share}" if share else f"{documents} documents ({documents / all_documents:.0%})"
-    )
 
 
 def topics(  # noqa: PLR0913 - one parameter per option
     name: Annotated[str, typer.Argument(help="What the clusters or categories were saved under.")],
     index: IndexOption = DEFAULT_INDEX,
     merge: Annotated[
-        list[str] | None, typer.Option(help="The first takes in the others: 3,5,8. A cluster goes by number or name.")
+        list[str] | None,
+        typer.Option(help="The first takes in the others: 3,5,8. A cluster goes by number or name."),
     ] = None,
     split: Annotated[list[str] | None, typer.Option(help="Split into parts: 3=2 makes two of cluster 3.")] = None,
     move: Annotated[
@@ -204,6 +198,7 @@ def topics(  # noqa: PLR0913 - one parameter per option
     undo: Annotated[bool, typer.Option("--undo", help="Take back the last change that holds.")] = False,
     history: Annotated[bool, typer.Option("--history", help="List who changed what, and when.")] = False,
     author: Annotated[str, typer.Option(help="Who changes; who is logged in unless told.")] = "",
+    explain: ExplainOption = False,
     json: JsonOption = False,
 ) -> None:
     """Rename, merge, split and hide saved clusters or categories, and move documents between them.
@@ -211,13 +206,16 @@ def topics(  # noqa: PLR0913 - one parameter per option
     All changes of one call are made or none, in the order of the options above; each can be taken back by itself.
     Documents that come later go through them too.
 
+    A cluster goes by its number, from 1, by its name, or by a beginning that no other name has. In a list, a name with
+    a comma stands in double quotes.
+
     Example: retriever topics complaints --rename 3="Late delivery" --merge 1,5 --hide 7
     """
     from retriever.clusters.edit_requests import ClusterEdits
     from retriever.workspace import Index
 
     edits = ClusterEdits(
-        merge=[text.split(",") for text in merge or []],
+        merge=[references(text) for text in merge or []],
         split=dict(_parts(text) for text in split or []),
         move=dict(_assigned(text, "--move") for text in move or []),
         rename=dict(_named(text) for text in rename or []),
@@ -237,7 +235,7 @@ def topics(  # noqa: PLR0913 - one parameter per option
     elif history:
         _render_history(clustering.edits)
     else:
-        render(clustering)
+        render(clustering, explain=explain)
 
 
 def _assigned(given: str, option: str) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from retriever.cli.options import (
     DEFAULT_INDEX,
     CsvOption,
     DeviceOption,
+    ExplainOption,
     IndexOption,
     JsonOption,
     SavedOption,
@@ -21,12 +22,14 @@ from retriever.cli.options import (
 )
 from retriever.cli.reading import Reading, say_known
 from retriever.cli.verdicts import say_verdict, say_ways
+from retriever.clusters.references import ordinal
 from retriever.core.errors import UsageError
 from retriever.core.text import printable, shortened
 from retriever.core.types import Document
 from retriever.forms import command_options, made
 
 if TYPE_CHECKING:
+    from retriever.clusters.arithmetic.choice import Choice
     from retriever.clusters.clustering import Cluster, Clustering
     from retriever.clusters.having import Having
     from retriever.clusters.saved import SavedClustering
@@ -54,7 +57,7 @@ def cluster(  # noqa: PLR0913 - one parameter per option
     having: Annotated[
         str | None,
         typer.Option(
-            help='Documents with parts in these clusters, by number or name: "3 and 5", "3 or 5", "3 and not 5".'
+            help='Documents with parts in these clusters, by number or name: "3 and 5", "price or 5", "3 and not 5".'
         ),
     ] = None,
     name_by: Annotated[
@@ -63,6 +66,7 @@ def cluster(  # noqa: PLR0913 - one parameter per option
             help="With --save or --saved, let this language model title each cluster: chat:MODEL or chat:URL#MODEL."
         ),
     ] = None,
+    explain: ExplainOption = False,
     *,
     device: DeviceOption = "auto",
     json: JsonOption = False,
@@ -107,7 +111,7 @@ def cluster(  # noqa: PLR0913 - one parameter per option
     if json:
         output.document({**clustering.to_json(), **({} if parts is None else {"having": parts.to_json(clustering)})})
     elif parts is None:
-        render(clustering)
+        render(clustering, explain=explain)
     else:
         _render_having(clustering, parts)
 
@@ -141,29 +145,61 @@ def cluster_count(k: str) -> int | None:
         raise UsageError(f"-k is {k!r}.", hint="Give a number of clusters, or auto.") from None
 
 
-def render(found: "Clustering") -> None:
-    """Print clusters for a person, those left out that somebody hid."""
+def render(found: "Clustering", *, explain: bool = False) -> None:
+    """Print clusters for a person, those left out that somebody hid; or also by which figures they were made."""
     from retriever.clusters.saved import SavedClustering
 
     show_caution(found)
     for group in found.clusters:
         if group.number not in found.hidden:
-            _render_cluster(group, share_of(found, group.number))
+            _render_cluster(group, size_of(found, group.number, group.size, group.documents), explain=explain)
     if found.months:
-        numbers = [group.number for group in found.clusters]
+        numbers = [ordinal(group.number) for group in found.clusters]
         for month, counts in {"cluster": numbers, **found.months}.items():
             output.result(f"{month:7}  {'  '.join(f'{count:4}' for count in counts)}")
     say_basis(found)
     if found.choice is not None:
-        curve = ", ".join(f"{point.k}: {point.silhouette:.3f}" for point in found.choice.curve)
-        output.say(f"k = {found.choice.k} by mean silhouette ({curve or 'the texts are too few or too alike'}).")
-    if found.stability is not None:
+        output.say(_chosen(found.choice, explain=explain))
+    if found.stability is not None and (explain or found.stability.holds):
         made, half = found.stability.repeated, found.stability.halves
-        output.say(f"Made again these clusters agree by {made:.2f}, from half of the texts by {half:.2f}; 1 is full.")
+        said = "Made again, also from half of the texts, these clusters stay much the same."
+        figures = f"Made again these clusters agree by {made:.2f}, from half of the texts by {half:.2f}; 1 is full."
+        output.say(figures if explain else said)
     if isinstance(found, SavedClustering):
         say_new(found)
     if found.hidden:
-        output.say(f"{len(found.hidden)} clusters are hidden: {', '.join(map(str, sorted(found.hidden)))}.")
+        hidden = ", ".join(str(ordinal(number)) for number in sorted(found.hidden))
+        output.say(
+            f"{counted(len(found.hidden), 'cluster')} {'is' if len(found.hidden) == 1 else 'are'} hidden: {hidden}."
+        )
+
+
+def _chosen(choice: "Choice", *, explain: bool) -> str:
+    """Say by what the number of clusters was chosen."""
+    clusters = counted(choice.k, "cluster")
+    if not choice.curve:
+        return f"{clusters}: the texts are too few, or too alike, for more."
+    if explain:
+        curve = ", ".join(f"{point.k}: {point.silhouette:.3f}" for point in choice.curve)
+        return f"{clusters} by mean silhouette among the numbers that hold ({curve})."
+    if choice.holds:
+        return f"{clusters}: of the numbers that hold when made again, the one that sets texts most apart."
+    return f"{clusters}: the number that holds best when made again."
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number of things: 1 document, 1,200 documents."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def size_of(found: "Clustering", number: int, size: int, documents: int) -> str:
+    """Describe how large a cluster is: its rows, the documents that these are of, and their share of all."""
+    from retriever.clusters.arithmetic.intervals import share
+
+    if of_all := share_of(found, number):
+        return f"{counted(size, 'document')} read, {of_all}"
+    said = f"{counted(documents, 'document')} ({share(documents, len(found.topics))})"
+    return said if found.material.units is None else f"{counted(size, 'sentence')} of {said}"
 
 
 def share_of(found: "Clustering", number: int) -> str:
@@ -208,12 +244,10 @@ def say_new(found: "SavedClustering") -> None:
         output.say(f"{len(found.new)} {what} are new; {len(outside)} of them fit none{some}.")
 
 
-def _render_cluster(group: "Cluster", share: str) -> None:
-    size = f"{group.size} documents read, {share}" if share else f"{group.size} documents"
-    if group.documents != group.size:
-        size = f"{group.size} sentences of {group.documents} documents"
+def _render_cluster(group: "Cluster", size: str, *, explain: bool) -> None:
     label = output.style(printable(group.label), "green")
-    output.result(f"{group.number:3}  {label}  {size}, cohesion {group.cohesion:.2f}, margin {group.margin:.2f}")
+    figures = f", cohesion {group.cohesion:.2f}, margin {group.margin:.2f}" if explain else ""
+    output.result(f"{ordinal(group.number):3}  {label}  {size}{figures}")
     if group.description:
         output.result(f"       {printable(group.description)}")
     if group.phrases:
@@ -225,14 +259,15 @@ def _render_cluster(group: "Cluster", share: str) -> None:
     for field, spread in group.spreads.items():
         shown = list(spread.counts.items())[:_SHOWN_VALUES]
         values = ", ".join(f"{value} {count}" for value, count in shown)
-        output.result(f"       {printable(f'{field}: {values}')} (entropy {spread.entropy:.2f})")
+        figures = f" (entropy {spread.entropy:.2f})" if explain else ""
+        output.result(f"       {printable(f'{field}: {values}')}{figures}")
 
 
 def write_csv(path: Path, found: "Clustering") -> None:
     """Write a row for every document and cluster of its."""
     names = {group.number: group.label for group in found.clusters}
     rows = [
-        [document.id, number, names.get(number, "(fits none)"), parent]
+        [document.id, ordinal(number), names.get(number, "(fits none)"), parent]
         for document, parent in zip(found.material.documents, found.material.parents, strict=True)
         for number in found.places[document.id]
     ]
@@ -281,7 +316,7 @@ def report(  # noqa: PLR0913 - one parameter per option
     Example: retriever report complaints -o complaints.html --by product --period quarter
     """
     from retriever.clusters.groups import groups_of, require_drawn
-    from retriever.clusters.index_numbers import numbers_of, usual_segments
+    from retriever.clusters.index_numbers import check_fields, numbers_of, usual_segments
     from retriever.clusters.periods import period_unit
     from retriever.clusters.report import make_report, model_names, report_format, write_report
     from retriever.workspace import Index
@@ -292,6 +327,7 @@ def report(  # noqa: PLR0913 - one parameter per option
         report_format(file)  # refuses a wrong name before anything is read
     unit = None if period is None else period_unit(period)
     with Index(index, device=device) as opened, output.ProgressLine() as line:
+        check_fields(opened, by or (), stars, date, where=where)
         clustering = opened.clusterings.get(name, progress=line.show)
         segments = tuple(by) if by else usual_segments(opened)
         require_drawn(clustering)

@@ -46,6 +46,9 @@ SavedOption = Annotated[
 CsvOption = Annotated[
     Path | None, typer.Option("--csv", help="Write id, number and name of every document's cluster or category.")
 ]
+ExplainOption = Annotated[
+    bool, typer.Option("--explain", help="Show the figures that clusters were made by: how close, how steady.")
+]
 EncodingOption = Annotated[
     str | None, typer.Option("--encoding", help="What text files are in, e.g. windows-1252; UTF-8 if left out.")
 ]

@@ -17,6 +17,7 @@ from retriever.clusters.material import Material
 from retriever.clusters.phrases import Phrase
 from retriever.clusters.placing import CategoryNames, Centroids, Places, Placing
 from retriever.clusters.reading import Sampled
+from retriever.clusters.references import ordinal
 from retriever.core.errors import UsageError
 from retriever.core.results import SCHEMA_VERSION, KnownAnswers, Lessons
 from retriever.core.types import Document
@@ -60,7 +61,8 @@ class Cluster:
     """One cluster or category.
 
     Attributes:
-        number: from 0; of those that were computed the largest is first.
+        number: from 0, as `Clustering.labels` has it; of those that were computed the largest is first. Wherever it is
+            shown, and in JSON, it counts from 1 (`references.ordinal`).
         label: its name, unlike those of the others.
         size: rows of the material in it: documents, or sentences where these are embedded.
         documents: how many documents have a part in it.
@@ -96,6 +98,10 @@ class Cluster:
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
+        return {**self.stored(), "cluster": ordinal(self.number)}
+
+    def stored(self) -> dict[str, Any]:
+        """Return the JSON object that the database has, in which clusters count from 0."""
         return {
             "cluster": self.number,
             "label": self.label,
@@ -117,8 +123,8 @@ class Cluster:
         }
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> "Cluster":
-        """Return the cluster of a JSON object that `to_json` made."""
+    def from_stored(cls, document: Mapping[str, Any]) -> "Cluster":
+        """Return the cluster of a JSON object that `stored` made."""
         same = {name: document[name] for name in document.keys() - {"cluster", "by", "phrases"}}
         phrases = [Phrase.from_json(phrase) for phrase in document.get("phrases", [])]  # older ones are saved without
         spreads = {name: Spread(spread["counts"], spread["entropy"]) for name, spread in document["by"].items()}
@@ -186,12 +192,12 @@ class Clustering:
 
     @property
     def assignments(self) -> dict[str, int]:
-        """The cluster of every row by id, the nearest of several; `NONE` where it fits none."""
+        """The cluster of every row by id, from 0, the nearest of several; `NONE` where it fits none."""
         return {id: clusters[0] for id, clusters in self.places.items()}
 
     @cached_property
     def labels(self) -> NDArray[np.int64]:
-        """The cluster (n,) of every row of the material, as `assignments` has it."""
+        """The cluster (n,) of every row of the material, as `assignments` has it: from 0, `NONE` where it fits none."""
         return np.array([self.places[document.id][0] for document in self.material.documents], dtype=np.int64)
 
     def nearness(self) -> NDArray[np.float32]:
@@ -266,7 +272,7 @@ class Clustering:
             "stability": None if self.stability is None else self.stability.to_json(),
             "clusters": [cluster.to_json() for cluster in self.clusters],
             "months": {month: list(counts) for month, counts in self.months.items()},
-            "assignments": self.assignments,
+            "assignments": {id: ordinal(number) for id, number in self.assignments.items()},
             "taught": None if self.lessons is None else asdict(self.lessons),
             "verdict": None if self.verdict is None else self.verdict.to_json(),
             "sampled": None if self.sampled is None else self.sampled.to_json(),
@@ -278,7 +284,9 @@ class Clustering:
             document |= {"not_learned": self.not_learned} if self.not_learned else {}
             document |= {"margins": dict(self.margins)} if self.margins else {}
         if self.several:
-            document["places"] = {id: list(numbers) for id, numbers in self.places.items() if len(numbers) > 1}
+            document["places"] = {
+                id: [ordinal(number) for number in numbers] for id, numbers in self.places.items() if len(numbers) > 1
+            }
         return document
 
 

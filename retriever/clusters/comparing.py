@@ -10,6 +10,7 @@ import numpy as np
 
 from retriever.clusters.clustering import Clustering
 from retriever.clusters.pages import page
+from retriever.clusters.references import ordinal
 from retriever.core.errors import UsageError
 from retriever.core.paths import write_output
 from retriever.core.results import SCHEMA_VERSION, Hit, SearchResult
@@ -87,7 +88,7 @@ class Flow:
     """Documents that are in one cluster of the first clustering and one of the second.
 
     Attributes:
-        first: number of the cluster under the first instruction.
+        first: number of the cluster under the first instruction, from 0.
         second: under the second.
         ids: the documents', those nearest to their first cluster's centre first.
         stays: whether the two clusters are each other's counterparts.
@@ -105,7 +106,7 @@ class Flow:
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
-        sides = {"from": self.first, "to": self.second}
+        sides = {"from": ordinal(self.first), "to": ordinal(self.second)}
         return {**sides, "size": len(self.ids), "stays": self.stays, "examples": list(self.examples)}
 
 

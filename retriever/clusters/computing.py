@@ -10,6 +10,18 @@ from retriever.clusters.placing import centroids_of
 from retriever.index.selection import nothing_matches, selected_documents
 from retriever.index.sources.catalog import Listed
 from retriever.store.database import Store
+from retriever.store.filters import resolve_field
+
+
+def check_fields(store: Store, request: ClusterRequest) -> None:
+    """Refuse fields that no document has, before anything is read.
+
+    Raises:
+        FilterError: a field is not there, or its name belongs to several.
+    """
+    known = store.documents.fields()
+    for name in [*request.by, *filter(None, [request.over])]:
+        resolve_field(name, known)
 
 
 def check(store: Store, request: ClusterRequest) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from retriever.clusters.arithmetic.kmeans import spherical_kmeans
 from retriever.clusters.describing import described
 from retriever.clusters.edits import Change, Edited, Hide, Merge, Move, Rename, Show, Split
-from retriever.clusters.placing import NONE
+from retriever.clusters.references import NONE, find, ordinal, references
 from retriever.clusters.saved import SavedClustering
 from retriever.core.errors import InputError, UsageError
 from retriever.core.text import require_text
@@ -21,12 +21,15 @@ NO_CLUSTER = ("none", "-1")
 
 @dataclass(frozen=True, slots=True)
 class ClusterEdits:
-    """Changes of a saved clustering, made in the order they stand here. A cluster goes by its number or its name.
+    """Changes of a saved clustering, made in the order they stand here.
+
+    A cluster goes by its number, counted from 1, by its name, or by a beginning that no other name has.
 
     Attributes:
         merge: groups of clusters; the first of each takes in the others.
         split: into how many parts each cluster goes.
-        move: the cluster of documents by id, ``none`` for no cluster; several with commas where documents have several.
+        move: the cluster of documents by id, ``none`` for no cluster; several with commas where documents have several
+            (`references.references`).
         rename: new names.
         hide: clusters that are not shown any more.
         show: hidden ones that are shown again.
@@ -83,21 +86,21 @@ def _asked(clustering: SavedClustering, state: Edited, edits: ClusterEdits) -> I
     for group in edits.merge:
         yield _merge(state, group)
     for named, parts in edits.split.items():
-        yield _split(clustering, state, state.number(named), parts)
+        yield _split(clustering, state, find(named, state.labels), parts)
     for id, named in edits.move.items():
         yield _move(clustering, state, id, named)
     for named, label in edits.rename.items():
         require_text(label)
-        number = state.number(named)
+        number = find(named, state.labels)
         yield Rename(number, state.require_name(label, number))
     for named in edits.hide:
-        yield Hide(state.number(named))
+        yield Hide(find(named, state.labels))
     for named in edits.show:
-        yield Show(state.number(named))
+        yield Show(find(named, state.labels))
 
 
 def _merge(state: Edited, group: Iterable[str]) -> Merge:
-    numbers = list(dict.fromkeys(state.number(named) for named in group))
+    numbers = list(dict.fromkeys(find(named, state.labels) for named in group))
     if len(numbers) < 2:
         raise UsageError("One cluster alone cannot be merged.", hint="Name two or more, as --merge 3,5.")
     return Merge(numbers)
@@ -107,20 +110,23 @@ def _split(clustering: SavedClustering, state: Edited, number: int, parts: int) 
     rows = [row for row, document in enumerate(clustering.material.documents) if number in state.places[document.id]]
     if not 2 <= parts <= len(rows):
         raise UsageError(
-            f"Cluster {number} has {len(rows)} documents and cannot be split into {parts}.", hint="Give 2 or more."
+            f"Cluster {ordinal(number)} has {len(rows)} documents and cannot be split into {parts}.",
+            hint="Give 2 or more.",
         )
     part = clustering.material.part(rows)
     partition = spherical_kmeans(part.vectors, parts)
     if partition.k < parts:
         raise UsageError(
-            f"The documents of cluster {number} are too alike to be split into {parts}.",
+            f"The documents of cluster {ordinal(number)} are too alike to be split into {parts}.",
             hint=f"They differ enough for {partition.k}.",
         )
     into = [number, *range(state.count, state.count + parts - 1)]
     taken = {label.casefold() for other, label in state.labels.items() if other != number}
     labels = []
     for cluster in described(part, partition, clustering.request.instruction):
-        label = cluster.label if cluster.label.casefold() not in taken else f"{cluster.label} ({into[cluster.number]})"
+        label = cluster.label
+        if label.casefold() in taken:
+            label = f"{label} ({ordinal(into[cluster.number])})"
         taken.add(label.casefold())
         labels.append(label)
     assigned = zip(part.documents, partition.labels.tolist(), strict=True)
@@ -139,8 +145,6 @@ def _move(clustering: SavedClustering, state: Edited, id: str, named: str) -> Mo
         raise InputError(f"There is no document {id!r} in {clustering.name!r}.", hint="Ids are those of the corpus.")
     if named.strip().casefold() in NO_CLUSTER:
         clusters = [NONE]
-    elif named.strip().casefold() in {label.casefold() for label in state.labels.values()} or not clustering.several:
-        clusters = [state.number(named)]
     else:
-        clusters = [state.number(name) for name in named.split(",")]
+        clusters = [find(each, state.labels) for each in (references(named) if clustering.several else [named])]
     return Move(id, text, list(dict.fromkeys(clusters)))

@@ -13,7 +13,8 @@ import numpy as np
 
 from retriever.clusters.arithmetic.kmeans import nearest
 from retriever.clusters.material import Material
-from retriever.clusters.placing import NONE, Places
+from retriever.clusters.placing import Places
+from retriever.clusters.references import NONE, ordinal
 from retriever.core.errors import UsageError
 from retriever.store.clusterings import StoredEdit
 
@@ -43,21 +44,6 @@ class Edited:
     def __post_init__(self) -> None:
         self.count = max(self.count, len(self.labels))
 
-    def number(self, named: str) -> int:
-        """Return the number of the cluster that a person named by its number or its name, whatever the case.
-
-        Raises:
-            UsageError: there is none; those there are stand in the message.
-        """
-        wanted = named.strip()
-        if wanted.isdecimal() and int(wanted) in self.labels:
-            return int(wanted)
-        for number, label in self.labels.items():
-            if label.casefold() == wanted.casefold():
-                return number
-        known = ", ".join(f"{number} ({label})" for number, label in self.labels.items())
-        raise UsageError(f"There is no cluster {wanted!r}.", hint=f"There are: {known}.")
-
     def require_name(self, label: str, number: int) -> str:
         """Return a new name for a cluster, without blanks around it.
 
@@ -66,7 +52,7 @@ class Edited:
         """
         label = " ".join(label.split())
         if not label:
-            raise UsageError(f"Cluster {number} gets no name.", hint='Say it as --rename 3="Late delivery".')
+            raise UsageError(f"Cluster {ordinal(number)} gets no name.", hint='Say it as --rename 3="Late delivery".')
         if any(cluster != number and other.casefold() == label.casefold() for cluster, other in self.labels.items()):
             raise UsageError(f"There is a cluster {label!r} already.", hint="Choose another name, or merge the two.")
         return label
@@ -86,7 +72,7 @@ class Rename:
         state.renamed.add(self.cluster)
 
     def __str__(self) -> str:
-        return f"cluster {self.cluster} is called {self.label!r}"
+        return f"cluster {ordinal(self.cluster)} is called {self.label!r}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +95,7 @@ class Merge:
         state.touched |= {into}
 
     def __str__(self) -> str:
-        into, *others = self.clusters
+        into, *others = map(ordinal, self.clusters)
         return f"cluster {into} takes in {', '.join(map(str, others))}"
 
 
@@ -147,7 +133,7 @@ class Split:
         state.count = max(state.count, *(part + 1 for part in self.into))
 
     def __str__(self) -> str:
-        return f"cluster {self.cluster} is split into {', '.join(map(str, self.into))}"
+        return f"cluster {ordinal(self.cluster)} is split into {', '.join(str(ordinal(part)) for part in self.into)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +148,7 @@ class Hide:
         state.hidden.add(self.cluster)
 
     def __str__(self) -> str:
-        return f"cluster {self.cluster} is hidden"
+        return f"cluster {ordinal(self.cluster)} is hidden"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +163,7 @@ class Show:
         state.hidden.discard(self.cluster)
 
     def __str__(self) -> str:
-        return f"cluster {self.cluster} is shown"
+        return f"cluster {ordinal(self.cluster)} is shown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +190,7 @@ class Move:
         state.touched |= set(before) ^ set(after)
 
     def __str__(self) -> str:
-        to = ", ".join("none" if number == NONE else f"cluster {number}" for number in self.clusters)
+        to = ", ".join("none" if number == NONE else f"cluster {ordinal(number)}" for number in self.clusters)
         return f"{self.id} goes to {to}"
 
 
@@ -243,7 +229,7 @@ class Titles:
                 }  # fmt: skip
 
     def __str__(self) -> str:
-        said = ", ".join(f"cluster {title['cluster']} {title['title']!r}" for title in self.titles)
+        said = ", ".join(f"cluster {ordinal(title['cluster'])} {title['title']!r}" for title in self.titles)
         return "; ".join(filter(None, [f"{self.by} calls {said}", self.without]))
 
     @property

@@ -4,9 +4,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from math import log
 from typing import Any
-
-from scipy.stats import entropy
 
 from retriever.core.errors import UsageError
 from retriever.core.fields import names_of, values_by_name
@@ -61,7 +60,9 @@ def spread(values: Sequence[Any], labels: Sequence[int], k: int) -> list[Spread]
         inside = (names for names, label in zip(named, labels, strict=True) if label == number)
         counts = Counter(chain.from_iterable(inside))
         ordered = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
-        spreads.append(Spread(ordered, round(float(entropy([*counts.values()], base=kinds)), 4) if kinds > 1 else 0.0))
+        shares = [count / counts.total() for count in counts.values()]
+        entropy = sum(share * log(1 / share, kinds) for share in shares) if kinds > 1 else 0.0
+        spreads.append(Spread(ordered, round(entropy, 4)))
     return spreads
 
 

@@ -2,28 +2,25 @@
 
 from collections.abc import Sequence
 
-from retriever.clusters.arithmetic.intervals import Interval
+from retriever.clusters.arithmetic.intervals import FEW, Interval
 from retriever.clusters.categories import OTHER
 from retriever.clusters.numbers import Comparison, GroupNumbers, Numbers
 from retriever.clusters.phrases import EMPTY
-
-LEAST = 20
-"""Reviews of which a percentage is given; of fewer it is the count."""
 
 _LEAST_OF_GROUP = 10  # reviews of a group that a sentence is about
 _NO_ANSWERS = frozenset({*EMPTY, OTHER})  # groups that no sentence is about
 
 
 def percent(share: Interval, total: int) -> str:
-    """Format a share of some reviews with its interval, or as a count where these are fewer than `LEAST`."""
-    if total < LEAST:
+    """Format a share of some reviews with its interval, or as a count where these are fewer than `FEW`."""
+    if total < FEW:
         return amount(share.value * total, total)
     return f"{share.value:.0%} ({share.low:.0%} to {share.high:.0%})"
 
 
 def amount(count: float, total: int) -> str:
-    """Format a share of some reviews, or a count where these are fewer than `LEAST`."""
-    return f"{round(count)} of {total}" if total < LEAST else f"{count / total:.0%}"
+    """Format a share of some reviews, or a count where these are fewer than `FEW`."""
+    return f"{round(count)} of {total}" if total < FEW else f"{count / total:.0%}"
 
 
 def gain(value: Interval) -> str:
@@ -59,7 +56,7 @@ def findings(numbers: Numbers, *, similar: bool) -> list[str]:
             f"{change.share.value:.0%} in {change.part}."
         )
     more = [each for by_field in numbers.segments.values() for each in by_field if each.difference.value > 0]
-    segment = None if change is not None else _largest([each for each in more if each.total >= LEAST], names)
+    segment = None if change is not None else _largest([each for each in more if each.total >= FEW], names)
     if segment is not None:
         said.append(
             f"{names[segment.group]} is most frequent in {segment.part}: {segment.share.value:.0%} of its reviews, "
@@ -96,12 +93,12 @@ def _of_all(numbers: Numbers, group: GroupNumbers) -> str:
 
 
 def _latest(numbers: Numbers) -> Sequence[Comparison]:
-    """Return the comparisons of the last period with the one before it, where both have `LEAST` reviews."""
+    """Return the comparisons of the last period with the one before it, where both have `FEW` reviews."""
     trend = numbers.trend
     if trend is None or not trend.latest:
         return []
     totals = dict(zip(trend.periods, trend.totals, strict=True))
-    return trend.latest if min(totals[trend.before], totals[trend.latest[0].part]) >= LEAST else []
+    return trend.latest if min(totals[trend.before], totals[trend.latest[0].part]) >= FEW else []
 
 
 def _largest(comparisons: Sequence[Comparison], names: dict[int, str]) -> Comparison | None:

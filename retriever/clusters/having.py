@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from retriever.clusters.clustering import Clustering
-from retriever.core.errors import UsageError
+from retriever.clusters.references import find, ordinal
 
-_OR = re.compile(r"\s+or\s+", re.IGNORECASE)
-_AND = re.compile(r"\s+and\s+", re.IGNORECASE)
-_NOT = re.compile(r"not\s+", re.IGNORECASE)
+_TOKEN = re.compile(r'"([^"]*)"|(\S+)')
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,35 +38,36 @@ class Having:
 
     def to_json(self, found: Clustering) -> dict[str, Any]:
         """Return the documented JSON object, with the documents of a clustering."""
-        return {"expression": self.expression, "clusters": self.wanted, "documents": self.documents(found)}
+        clusters = [ordinal(number) for number in self.wanted]
+        return {"expression": self.expression, "clusters": clusters, "documents": self.documents(found)}
 
 
 def parse_having(found: Clustering, expression: str) -> Having:
-    """Parse a condition: clusters by number or name, joined by ``and`` and ``or``, where ``and`` binds closer.
+    """Parse a condition: clusters joined by ``and`` and ``or``, where ``and`` binds closer.
 
-    ``not`` before a cluster means that the document has no part in it: ``3 and 5``, ``battery or price``,
-    ``3 and not 5``.
+    A cluster goes by its number, counted from 1, by its name, or by a beginning that no other name has; a name with one
+    of these words stands in double quotes. ``not`` before a cluster means that the document has no part in it:
+    ``3 and 5``, ``battery or price``, ``3 and not 5``.
 
     Args:
         found: the clustering.
         expression: the condition.
 
     Raises:
-        UsageError: a part of it names no cluster.
+        UsageError: a part of it names no cluster, or several.
     """
-    known = {cluster.label.casefold(): cluster.number for cluster in found.clusters}
-    known |= {str(cluster.number): cluster.number for cluster in found.clusters}
-    ways = []
-    for way in _OR.split(expression.strip()):
-        parts: dict[int, bool] = {}
-        for part in _AND.split(way):
-            name = _NOT.sub("", part, count=1) if _NOT.match(part) else part
-            number = known.get(name.strip().casefold())
-            if number is None:
-                raise UsageError(
-                    f"There is no cluster {name!r}.",
-                    hint=f"Join numbers up to {len(found.clusters) - 1}, or names, by and, or, not: 0 and not 1.",
-                )
-            parts[number] = name is part
-        ways.append(parts)
+    labels = {cluster.number: cluster.label for cluster in found.clusters}
+    ways: list[dict[int, bool]] = [{}]
+    words: list[str] = []
+    there = True
+    for quoted, word in [*_TOKEN.findall(expression), ("", "and")]:
+        if word.casefold() in ("and", "or"):
+            ways[-1][find(" ".join(words), labels)] = there
+            words, there = [], True
+            if word.casefold() == "or":
+                ways.append({})
+        elif word.casefold() == "not" and there and not words:
+            there = False
+        else:
+            words.append(quoted or word)
     return Having(expression, ways)

@@ -76,6 +76,27 @@ def numbers_of(
     return Counted(groups, count(groups, ratings, segments=segments, days=days, unit=unit), ratings)
 
 
+def check_fields(index: HasOpened, by: Sequence[str] = (), *others: str | None, where: str | None = None) -> None:
+    """Refuse fields that no document has, before anything is read for them.
+
+    Args:
+        index: that holds the reviews.
+        by: fields to compare by, as for `numbers_of`.
+        *others: further ones; None for none.
+        where: a filter.
+
+    Raises:
+        FilterError: a field is not there, its name belongs to several, or the filter cannot be parsed.
+    """
+    store = opened(index).store
+    known, columns = store.documents.fields(), read_columns(index)
+    for name in [*(_role(name, columns, known) for name in by), *filter(None, others)]:
+        resolve_field(name, known)
+    condition = request_filter(store, where)
+    if condition is not None:
+        condition.compile(known)
+
+
 def usual_segments(index: HasOpened) -> tuple[str, ...]:
     """Return the fields that reviews are compared by unless told: those with products and categories, where known."""
     columns = read_columns(index)

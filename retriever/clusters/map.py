@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from retriever.clusters.arithmetic.projection import project
 from retriever.clusters.clustering import Clustering
 from retriever.clusters.pages import page
+from retriever.clusters.references import ordinal
 from retriever.core.paths import write_output
 
 # Tol's "muted" qualitative scheme and its greys: told apart with every common kind of colour blindness.
@@ -51,7 +52,8 @@ def map_asset(name: str) -> str:
 def _content(clustering: Clustering, places: NDArray[np.float32]) -> dict[str, Any]:
     labels = clustering.labels
     clusters = [
-        _part(cluster.number, cluster.label, places[labels == cluster.number]) for cluster in clustering.clusters
+        _part(cluster.number, f"{ordinal(cluster.number)} {cluster.label}", places[labels == cluster.number])
+        for cluster in clustering.clusters
     ]
     material = clustering.material
     points = [

@@ -8,6 +8,7 @@ import numpy as np
 
 from retriever.core.fingerprint import content_hash
 from retriever.core.types import Document, Embeddings
+from retriever.core.words import distinct
 from retriever.index.selection import is_among, place, selected_contents
 from retriever.index.sources.catalog import Listed
 from retriever.store.database import Store
@@ -21,7 +22,7 @@ class Material:
     Attributes:
         documents: by ascending id; parts in the order of their document.
         vectors: (n, dim) theirs in the view.
-        answers: the model's words for each.
+        answers: the model's words for each, those of `words.distinct`.
         leads: how many of them, from the first, are answers as somebody named them.
     """
 
@@ -80,5 +81,7 @@ def read_material(
     ]
     documents.sort(key=lambda pair: place(pair[0]))
     order = np.array([row for _, row in documents], dtype=np.int64)
-    answers = [stored.words[i] for i in order]
-    return Material([document for document, _ in documents], stored.embeddings[order], answers, shown.leads)
+    leads = shown.leads
+    words = (stored.words[i] for i in order)
+    answers = [[*each[:leads], *distinct(each[leads:], shown.instruction)] for each in words]
+    return Material([document for document, _ in documents], stored.embeddings[order], answers, leads)

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retriever.clusters.arithmetic import intervals
-from retriever.clusters.arithmetic.intervals import Interval
+from retriever.clusters.arithmetic.intervals import Interval, Share
 from retriever.clusters.fields import MISSING
 from retriever.clusters.groups import Groups
 from retriever.clusters.periods import Period, all_periods, period_of
+from retriever.clusters.references import ordinal
 from retriever.core.fields import names_of
 from retriever.core.results import SCHEMA_VERSION
 from retriever.core.types import JSON
@@ -59,7 +60,7 @@ class GroupNumbers:
     group: int
     name: str
     reviews: Sequence[str]
-    share: Interval
+    share: Share
     stars: float | None
     rated: int
     impact: Interval | None
@@ -67,7 +68,7 @@ class GroupNumbers:
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
         return {
-            "cluster": self.group,
+            "cluster": ordinal(self.group),
             "label": self.name,
             "size": len(self.reviews),
             "share": self.share.to_json(),
@@ -98,8 +99,8 @@ class Comparison:
     group: int
     total: int
     reviews: Sequence[str]
-    share: Interval
-    other: Interval
+    share: Share
+    other: Share
     difference: Interval
     chance: float
 
@@ -113,7 +114,7 @@ class Comparison:
         return {
             "part": self.part,
             "against": self.against,
-            "cluster": self.group,
+            "cluster": ordinal(self.group),
             "total": self.total,
             "size": len(self.reviews),
             "share": self.share.to_json(),
@@ -141,7 +142,7 @@ class Trend:
     unit: Period
     periods: Sequence[str]
     totals: Sequence[int]
-    shares: Sequence[Sequence[Interval | None]]
+    shares: Sequence[Sequence[Share | None]]
     latest: Sequence[Comparison]
     before: str
     new: Sequence[int]
@@ -149,7 +150,7 @@ class Trend:
     def to_json(self, numbers: Sequence[int]) -> dict[str, Any]:
         """Return the documented JSON object; ``numbers`` are those of the groups."""
         shares = {
-            str(number): [None if share is None else share.to_json() for share in each]
+            str(ordinal(number)): [None if share is None else share.to_json() for share in each]
             for number, each in zip(numbers, self.shares, strict=True)
         }
         return {
@@ -160,7 +161,7 @@ class Trend:
             "last": self.periods[-1] if self.periods else None,
             "before": self.before or None,
             "latest": [comparison.to_json() for comparison in self.latest],
-            "new": list(self.new),
+            "new": [ordinal(number) for number in self.new],
         }
 
 
@@ -179,7 +180,7 @@ class Numbers:
     stars: float | None
     rated: int
     groups: Sequence[GroupNumbers]
-    silent: Interval
+    silent: Share
     silent_reviews: Sequence[str]
     segments: Mapping[str, Sequence[Comparison]]
     trend: Trend | None

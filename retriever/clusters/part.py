@@ -62,10 +62,11 @@ class Clusterings:
 
     def of(self, requests: "Sequence[ClusterRequest]", *, progress: OnIndexing | None = None) -> "list[Clustering]":
         """Return the clusterings of requests that differ in their instruction alone; errors as for `each`."""
-        from retriever.clusters.computing import check, cluster
+        from retriever.clusters.computing import check, check_fields, cluster
         from retriever.clusters.reading import read_sample
 
         opened, instructions, first = self._opened, [each.instruction or "" for each in requests], requests[0]
+        check_fields(opened.store, first)
         for each in requests:
             read_sample(opened, each.instruction or "", each.where, each.ids, each.read, progress)
         unread = lacking(opened, instructions, first.where, first.ids)
@@ -357,6 +358,6 @@ class Clusterings:
         """Return what the texts that a language model read say of all."""
         from retriever.clusters.reading import sampled
 
-        request, clusters = clustering.request, len(clustering.clusters)
+        request, clusters = clustering.request, [cluster.number for cluster in clustering.clusters]
         population = selected_contents(self._opened.store, request.where, request.ids)
         return sampled(self._opened, shown, population, clustering.material, clustering.assignments, clusters)

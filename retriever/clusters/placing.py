@@ -19,11 +19,9 @@ from numpy.typing import NDArray
 from retriever.clusters.arithmetic.kmeans import Partition, nearest
 from retriever.clusters.categories import option_numbers
 from retriever.clusters.material import Material
+from retriever.clusters.references import NONE
 from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings
-
-NONE = -1
-"""The cluster of a document that fits none."""
 
 Places: TypeAlias = Mapping[str, tuple[int, ...]]
 """The clusters of every document by id, the nearest first."""

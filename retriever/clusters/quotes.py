@@ -225,7 +225,7 @@ def _score(sentence: str, weights: Mapping[str, float]) -> float:
     """Return how well a sentence says what the words with weights say; 0 where it says nothing of it."""
     own = text_words(sentence)
     said = sum(weights.get(word, 0.0) for word in own)
-    score = said / (2 + len(own)) ** 0.5
+    score = float(said / (2 + len(own)) ** 0.5)
     first = next((character for character in sentence if character.isalpha()), "")
     doubts = (_DANGLING.match(sentence), _REFERRING.match(sentence), first.islower(), not _VERB.search(sentence))
     for doubt in doubts:

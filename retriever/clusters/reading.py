@@ -4,7 +4,7 @@ At least `sampling.UNIFORM` texts are drawn evenly; the rest of a budget goes wh
 are read. Texts that searches had read count as they are. docs/decisions/sampled-answers.md has the mathematics.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -18,7 +18,7 @@ from retriever.clusters.arithmetic.prediction import UNREAD, Prediction, agreeme
 from retriever.clusters.arithmetic.sampling import UNIFORM, Sample, draw, weigh
 from retriever.clusters.budget import Read
 from retriever.clusters.material import Material
-from retriever.clusters.placing import NONE
+from retriever.clusters.references import NONE, ordinal
 from retriever.core.errors import UsageError
 from retriever.core.types import Ids
 from retriever.index.completing import complete_with
@@ -45,7 +45,7 @@ class Sampled:
             that the model did not see; None where too few were read to tell.
         commonest: the share of the commonest answer, for comparison.
         predicted: whether predictions are used: they are surely better than the commonest answer.
-        shares: by cluster, its share of all texts.
+        shares: by cluster, its share of all texts; `NONE` for that of none.
         evenly: ids of the documents whose texts were drawn with equal chances and read. Not in the JSON object.
     """
 
@@ -85,7 +85,7 @@ class Sampled:
             "predicted": self.predicted,
             "agreement": _rounded(self.agreement),
             "commonest": _rounded(self.commonest),
-            "shares": {str(number): estimate.to_json() for number, estimate in self.shares.items()},
+            "shares": {str(ordinal(number)): estimate.to_json() for number, estimate in self.shares.items()},
         }
 
 
@@ -148,7 +148,12 @@ def read_sample(
 
 
 def sampled(
-    opened: Opened, shown: Listed, population: Ids, material: Material, assignments: Mapping[str, int], clusters: int
+    opened: Opened,
+    shown: Listed,
+    population: Ids,
+    material: Material,
+    assignments: Mapping[str, int],
+    clusters: Sequence[int],
 ) -> Sampled:
     """Return what the texts that were read say of all.
 
@@ -158,19 +163,20 @@ def sampled(
         population: the contents of all texts, ascending.
         material: the texts that were read.
         assignments: the cluster of each by id, `NONE` for none.
-        clusters: how many there are.
+        clusters: their numbers.
     """
     sample = _stored_sample(opened, shown.view.view_id, population)
     contents = opened.store.documents.known([row.text for row in material.documents])  # by text
     numbers = {contents[row.text]: assignments[row.id] for row in material.documents}
-    labels = {content: clusters if number == NONE else number for content, number in numbers.items()}
+    places = {number: place for place, number in enumerate([*clusters, NONE])}
+    labels = {content: places[number] for content, number in numbers.items()}
     answers = np.array([labels.get(content, UNREAD) for content in population.tolist()], dtype=np.int64)
     evenly = set(population[(sample.rounds == 1) & (sample.chances < 1)].tolist())
     read = answers != UNREAD
     if read.all():
         sample = Sample(np.ones(len(population), dtype=np.int64), np.ones(len(population)))
     weights = weigh(sample, read)
-    prediction = None if read.all() else _predicted(opened, population, answers, clusters + 1)
+    prediction = None if read.all() else _predicted(opened, population, answers, len(places))
     judged = None if prediction is None else agreement(prediction, answers, weights)
     used = prediction if judged is not None and judged.better else None
     return Sampled(
@@ -181,7 +187,7 @@ def sampled(
         agreement=None if judged is None else judged.predicted.value,
         commonest=None if judged is None else judged.commonest.value,
         predicted=used is not None,
-        shares={number: share(outcome(answers, number, used), weights) for number in range(clusters + 1)},
+        shares={number: share(outcome(answers, place, used), weights) for number, place in places.items()},
         evenly=frozenset(row.parent_id for row in material.documents if contents[row.text] in evenly),
     )
 

@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from retriever.clusters.arithmetic.intervals import FEW, Share
 from retriever.clusters.clustering import Cluster, Clustering
-from retriever.clusters.findings import LEAST, amount, changes, findings, gain, percent
+from retriever.clusters.findings import amount, changes, findings, gain, percent
 from retriever.clusters.index_numbers import Counted
 from retriever.clusters.numbers import Comparison, GroupNumbers, Numbers
 from retriever.clusters.pages import page
 from retriever.clusters.quotes import Quote, quotes_of, words_of
+from retriever.clusters.references import ordinal
 from retriever.clusters.report_drawings import HEIGHT, HIGH, LOW, WIDTH, Bar, Line, bar, line
 from retriever.clusters.saved import SavedClustering
 from retriever.core.errors import UsageError
@@ -115,7 +117,7 @@ class Report:
             "The effect is by how much the mean rating would change without the group's reviews; it is no cause.",
             f"Differences {f'by {fields} and ' if fields else ''}over time are listed where they are more than chance: "
             "Fisher's exact test, corrected by Holm's method. Shares have Wilson's interval.",
-            f"Shares of fewer than {LEAST} reviews are given as counts.",
+            f"Shares of fewer than {FEW} reviews are given as counts.",
         ]
 
     @property
@@ -138,10 +140,13 @@ class Report:
             "findings": self.findings,
             "numbers": self.numbers.to_json(),
             "quotes": {
-                str(section.numbers.group): [asdict(quote) for quote in section.quotes] for section in self.sections
+                str(ordinal(section.numbers.group)): [asdict(quote) for quote in section.quotes]
+                for section in self.sections
             },
             "descriptions": {
-                str(section.numbers.group): section.description for section in self.sections if section.description
+                str(ordinal(section.numbers.group)): section.description
+                for section in self.sections
+                if section.description
             },
         }
 
@@ -253,8 +258,13 @@ def _of_all_texts(found: Clustering, numbers: Numbers) -> Numbers:
     sampled = found.sampled
     if sampled is None or sampled.whole or found.material.units is not None:
         return numbers
-    estimates = {number: estimate.interval for number, estimate in sampled.shares.items()}
-    groups = [replace(group, share=estimates.get(group.group) or group.share) for group in numbers.groups]
+    texts = numbers.documents
+    estimates = {
+        number: Share(share.value, share.low, share.high, round(share.value * texts), texts)
+        for number, estimate in sampled.shares.items()
+        if (share := estimate.interval) is not None
+    }
+    groups = [replace(group, share=estimates.get(group.group, group.share)) for group in numbers.groups]
     return replace(numbers, groups=groups)
 
 
@@ -274,7 +284,7 @@ def _diagnosis(found: Clustering) -> str:
     if found.lessons is not None:
         return found.lessons.sentence
     if found.verdict is not None:
-        return found.verdict.saying
+        return found.verdict.sentence
     if found.sampled is not None or not found.request.instruction:
         return ""
     return "Nobody has checked yet whether the model follows this question; `retriever diagnose` does."
@@ -284,7 +294,7 @@ def _warning(found: Clustering) -> str:
     """Say that the question is not followed, or that teaching it did not surely help; nothing elsewhere."""
     if found.lessons is not None and found.lessons.warns:
         return found.lessons.sentence
-    return found.verdict.saying if found.verdict is not None and found.verdict.warns else ""
+    return found.verdict.sentence if found.verdict is not None and found.verdict.warns else ""
 
 
 def _mistaken(found: Clustering, counted: Counted, scale: float) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from retriever.clusters.findings import LEAST
+from retriever.clusters.arithmetic.intervals import FEW
 from retriever.clusters.index_numbers import Counted
 from retriever.clusters.numbers import GroupNumbers, Trend
 
@@ -32,7 +32,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A group's share over time, as points of a drawing, of periods with `LEAST` reviews or more.
+    """A group's share over time, as points of a drawing, of periods with `FEW` reviews or more.
 
     Attributes:
         points: the share, ``x,y x,y``.
@@ -67,7 +67,7 @@ def line(trend: Trend | None, place: int) -> Line | None:
     shares = [
         (period, share)
         for period, total, share in zip(trend.periods, trend.totals, trend.shares[place], strict=True)
-        if share is not None and total >= LEAST
+        if share is not None and total >= FEW
     ]
     if len(shares) < 2:
         return None

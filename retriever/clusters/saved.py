@@ -19,7 +19,8 @@ from retriever.clusters.clustering import Cluster, Clustering, ClusterRequest, d
 from retriever.clusters.describing import described_anew
 from retriever.clusters.edits import Edit, Edited, edit_of, edited
 from retriever.clusters.material import Material, read_material
-from retriever.clusters.placing import NONE, Places, Placing, placing_json, placing_of, stored_vectors
+from retriever.clusters.placing import Places, Placing, placing_json, placing_of, stored_vectors
+from retriever.clusters.references import NONE, ordinal
 from retriever.core.errors import UsageError
 from retriever.index.filtering import request_filter
 from retriever.index.opened import Opened
@@ -55,7 +56,7 @@ class SavedClustering(Clustering):
         """Return the documented JSON object: that of a clustering, with what is new and changed."""
         return {
             **Clustering.to_json(self),
-            "hidden": sorted(self.hidden),
+            "hidden": [ordinal(number) for number in sorted(self.hidden)],
             "saved": {"name": self.name, "created": self.created},
             "new": list(self.new),
             "fits_none": self.fits_none,
@@ -110,9 +111,10 @@ def save(store: Store, name: str, found: Clustering, fingerprint: str) -> None:
             "A clustering of chosen documents cannot be saved: later ones have no place in it.",
             hint="Save one of the whole index or of a filter.",
         )
-    shown = found.to_json()
+    made = found.to_json()
     document = {
-        **{name: shown[name] for name in ("instruction", "where", "chosen", "stability", "clusters", "months")},
+        **{name: made[name] for name in ("instruction", "where", "chosen", "stability", "months")},
+        "clusters": [cluster.stored() for cluster in found.clusters],
         "texts": found.material.text_keys,
         "places": found.places,
         "placing": placing_json(found.placing),
@@ -123,7 +125,7 @@ def save(store: Store, name: str, found: Clustering, fingerprint: str) -> None:
 def kept(store: Store, stored: StoredClustering) -> Kept:
     """Return a clustering as it was saved, from what `save` stored; its filter is that of the answers known now."""
     document = stored.document
-    clusters = [Cluster.from_json(cluster) for cluster in document["clusters"]]
+    clusters = [Cluster.from_stored(cluster) for cluster in document["clusters"]]
     chosen, stability = document["chosen"], document["stability"]
     return Kept(
         name=stored.name,

@@ -39,9 +39,9 @@ def resolve(target: str, *, package: str = "") -> Any:  # noqa: ANN401 - whateve
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a sentence fragment that suggests the known name closest to ``name``, or lists all."""
+    """Return a sentence fragment that suggests the known name closest to ``name`` or holding it, or lists all."""
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1)
+    close = difflib.get_close_matches(name, names, n=1) or [longer for longer in names if name and name in longer]
     return f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(names)}."
 
 

@@ -1,4 +1,4 @@
-"""English words: those that carry no topic, and whole words in the place of tokens that only begin one.
+"""English words: those that carry no topic, forms of one word, and whole words in place of tokens that only begin one.
 
 A model's answers are words that one token begins, and a token does not say whether it ends its word: "charg" is
 "charging" where the texts say that. English does, for every model: ``core/english_words.txt`` (made by
@@ -9,7 +9,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 
 QUERY_STOPWORDS = frozenset(
@@ -34,6 +34,11 @@ STOPWORDS = QUERY_STOPWORDS | frozenset(
 )
 
 _WORD = re.compile(r"[^\W\d_]+")
+_SHORTEST = 3  # letters of a word that says anything
+_PLURALS = (("ies", "y"), ("sses", "ss"), ("shes", "sh"), ("ches", "ch"), ("xes", "x"), ("zes", "z"), ("s", ""))
+_ENDINGS = (("ing", 2), ("ed", 2), ("er", 4), ("ly", 4))  # with the least letters before them
+_VOWEL = re.compile("[aeiouy]")
+_DOUBLED = re.compile(r"([^aeiouylsz])\1$")
 
 
 def in_whole_words(words: Sequence[str], text: str) -> list[str]:
@@ -52,6 +57,41 @@ def is_fragment(word: str) -> bool:
 def _english() -> list[str]:
     """Return the English words of three letters or more in ascending order, none that is rare beside one it begins."""
     return resources.files("retriever.core").joinpath("english_words.txt").read_text(encoding="ascii").split()
+
+
+def distinct(words: Iterable[str], question: str = "") -> list[str]:
+    """Return the words of an answer that say something: of the forms of one word the first, none of the question's.
+
+    Stop words and words of one or two letters are left out.
+    """
+    known = {stem(word) for word in _WORD.findall(question)}
+    kept = []
+    for word in words:
+        if len(word) >= _SHORTEST and word.casefold() not in STOPWORDS and stem(word) not in known:
+            known.add(stem(word))
+            kept.append(word)
+    return kept
+
+
+@lru_cache(100_000)
+def stem(word: str) -> str:
+    """Return what the regular forms of an English word have in common: ``work`` of works, worked, working and workers.
+
+    Endings are taken off as Porter ("An algorithm for suffix stripping", 1980) does in his first steps. Some words that
+    only look alike meet (corner, corn), irregular forms do not (break, broke).
+    """
+    word = word.casefold().removesuffix("'s").removesuffix("\u2019s")
+    if len(word) > _SHORTEST and not word.endswith(("ss", "us", "is")):
+        ending, instead = next((pair for pair in _PLURALS if word.endswith(pair[0])), ("", ""))
+        word = word.removesuffix(ending) + instead
+    for ending, least in _ENDINGS:
+        root = word.removesuffix(ending)
+        if least <= len(root) < len(word) and _VOWEL.search(root) and not word.endswith("eed"):
+            word = _DOUBLED.sub(r"\1", root) if len(root) > _SHORTEST else root
+            break
+    if len(word) > _SHORTEST and word.endswith("y"):
+        word = word[:-1] + "i"
+    return word.removesuffix("e")
 
 
 class WholeWords:

@@ -27,7 +27,7 @@ def corrected_rows(found: "SavedClustering") -> list[TrainingRow]:
     The answer is the name that the cluster has now, the first of several; what was moved to no cluster has none.
     """
     from retriever.clusters.edits import Move  # clusters need faiss, training does not
-    from retriever.clusters.placing import NONE
+    from retriever.clusters.references import NONE
 
     changes = [edit.change for edit in found.edits if edit.undone is None]
     moved = dict.fromkeys(change.id for change in changes if isinstance(change, Move))

@@ -201,7 +201,7 @@ def test_categories_come_as_the_command_line_gives_them(saved, indexes, encoder)
     body = {"instruction": PRODUCT, "into": ["kettle", {"name": "toy", "description": "a toy"}], "several": True}
     result = done(saved.post(CLASSIFY, body, token=READER, **WAITED))
     assert [(one["label"], one["description"]) for one in result["clusters"]] == [("kettle", ""), ("toy", "a toy")]
-    assert (result["assignments"]["r1"], result["assignments"]["r2"]) == (0, 1)
+    assert (result["assignments"]["r1"], result["assignments"]["r2"]) == (1, 2)
     assert result["several"] is True
 
 
@@ -212,7 +212,7 @@ def test_saved_clusterings_are_named_and_shown(saved):
 
 
 def test_only_who_may_write_changes_a_clustering(saved):
-    body = {"rename": {"toy": "Plaything"}, "author": "Ada"}
+    body = {"rename": {"2": "Plaything"}, "author": "Ada"}
     assert refused(saved.post(f"{SAVED}/edits", body, token=READER), 403, "forbidden")
     result = done(saved.post(f"{SAVED}/edits", body, token=WRITER, **WAITED))
     assert [one["label"] for one in result["clusters"]] == ["kettle", "Plaything"]

@@ -46,7 +46,7 @@ def cards_of(found, columns, passing=None):
 
 def test_a_card_counts_stars_and_months_of_its_reviews(found):
     kettle, lamp, toy = cards_of(found, COLUMNS)
-    assert (kettle.name, kettle.size) == ("1 kettle", "2 reviews · 33% · 3.0 ★")
+    assert (kettle.name, kettle.size) == ("1 kettle", "2 reviews · 2 of 6 · 3.0 ★")
     assert kettle.tally.ratings == {5: 1, 4: 0, 3: 0, 2: 0, 1: 1}
     months = [f"2024-{month:02}" for month in range(1, 7)]
     assert list(kettle.tally.months) == list(lamp.tally.months) == months
@@ -73,9 +73,9 @@ def test_a_card_says_share_and_impact_with_their_intervals(found):
 def test_a_card_counts_only_what_passes(found):
     kettle, lamp, toy = cards_of(found, COLUMNS, np.array([True, False, True, False, False, False]))
     assert [one.size for one in (kettle, lamp, toy)] == [
-        "1 review · 50% · 1.0 ★",
-        "1 review · 50% · 2.0 ★",
-        "0 reviews · 0%",
+        "1 review · 1 of 2 · 1.0 ★",
+        "1 review · 1 of 2 · 2.0 ★",
+        "0 reviews · 0 of 2",
     ]
     assert sum(kettle.tally.ratings.values()) == 1
 

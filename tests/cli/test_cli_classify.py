@@ -13,25 +13,25 @@ def test_what_a_person_reads(indexed):
     ran = indexed(*ASK)
     assert ran.code == 0, ran.err
     assert ran.out.splitlines() == [
-        "  0  kettle  2 documents (40%)",
+        "  1  kettle  2 documents (2 of 5)",
         "       answered: kettle",
         "       r1: The kettle broke.",
-        "  1  lamp  2 documents (40%)",
+        "  2  lamp  2 documents (2 of 5)",
         "       answered: lamp",
         "       r3: I hate the lamp.",
-        "  2  toy  1 documents (20%)",
+        "  3  toy  1 document (1 of 5)",
         "       answered: toy",
         "       r5: The toy broke.",
-        "     none of these  0 documents (0%)",
+        "     none of these  0 documents (0 of 5)",
     ]
 
 
 def test_categories_are_saved_corrected_and_learned_from(indexed, write, tmp_path):
     first = indexed(*ASK, "--save", "products", "--json").document
-    assert first["assignments"] == {"r1": 0, "r2": 0, "r3": 1, "r4": 1, "r5": 2}
+    assert first["assignments"] == {"r1": 1, "r2": 1, "r3": 2, "r4": 2, "r5": 3}
     indexed("index", write([{"id": "r6", "text": "Another toy."}], "more.jsonl"))
     ran = indexed("classify", "--saved", "products", "--correct", "r5=Lamp", "--as-rows", "rows.jsonl", "--json")
-    assert ran.document["assignments"] == {**first["assignments"], "r5": 1, "r6": 2}
+    assert ran.document["assignments"] == {**first["assignments"], "r5": 2, "r6": 3}
     assert ran.document["new"] == ["r6"]
     assert [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()] == [
         {"text": "The toy broke.", "question": PRODUCT, "answer": "lamp"}
@@ -48,7 +48,7 @@ def test_a_file_of_categories_and_several_of_them(indexed, tmp_path):
     document = indexed(*argv, "--json").document
     assert (document["several"], document["clusters"][0]["description"]) == (True, "it boils")
     rows = list(csv.reader(io.StringIO((tmp_path / "out.csv").read_text())))
-    assert rows[:2] == [["id", "cluster", "label"], ["r1", "0", "kettle"]]
+    assert rows[:2] == [["id", "cluster", "label"], ["r1", "1", "kettle"]]
 
 
 @pytest.mark.parametrize(
@@ -92,32 +92,32 @@ def labels(ran):
 
 
 def test_clusters_are_changed_in_one_call(saved):
-    argv = ["--rename", "0=Water = hot", "--merge", "lamp,2", "--move", "r1=none", "--author", "Ada"]
+    argv = ["--rename", "1=Water = hot", "--merge", "lam,3", "--move", "r1=none", "--author", "Ada"]
     ran = saved("topics", "mine", *argv, "--json")
-    assert labels(ran) == [(0, "Water = hot", 1), (1, "lamp", 3)]
+    assert labels(ran) == [(1, "Water = hot", 1), (2, "lamp", 3)]
     assert [one["author"] for one in ran.document["edits"]] == ["Ada"] * 3
 
 
 def test_what_a_person_reads_of_changes(saved):
-    ran = saved("topics", "mine", "--rename", "toy=Plaything", "--hide", "1")
-    assert [line for line in ran.out.splitlines() if line.startswith("  0") or line.startswith("  2")] == [
-        "  0  kettle  2 documents, cohesion 1.00, margin 0.50",
-        "  2  Plaything  1 documents, cohesion 1.00, margin 0.50",
+    ran = saved("topics", "mine", "--rename", "toy=Plaything", "--hide", "2")
+    assert [line for line in ran.out.splitlines() if line.startswith(("  1", "  3"))] == [
+        "  1  kettle  2 documents (2 of 5)",
+        "  3  Plaything  1 document (1 of 5)",
     ]
     assert "lamp  2 documents" not in ran.out
-    assert "1 clusters are hidden: 1." in ran.err
+    assert "1 cluster is hidden: 2." in ran.err
 
 
 def test_changes_are_taken_back_and_listed(saved):
-    saved("topics", "mine", "--rename", "0=Kettles")
-    saved("topics", "mine", "--hide", "2")
+    saved("topics", "mine", "--rename", "1=Kettles")
+    saved("topics", "mine", "--hide", "3")
     ran = saved("topics", "mine", "--undo", "--json")
-    assert "Taken back: cluster 2 is hidden." in ran.err
+    assert "Taken back: cluster 3 is hidden." in ran.err
     assert (ran.document["hidden"], labels(ran)[0][1]) == ([], "Kettles")
     lines = saved("topics", "mine", "--history").out.splitlines()
     assert len(lines) == 2
-    assert f"{getpass.getuser()}  cluster 0 is called 'Kettles'" in lines[0]
-    assert "cluster 2 is hidden  (taken back " in lines[1]
+    assert f"{getpass.getuser()}  cluster 1 is called 'Kettles'" in lines[0]
+    assert "cluster 3 is hidden  (taken back " in lines[1]
 
 
 def test_nothing_was_changed_yet(saved):
@@ -127,10 +127,12 @@ def test_nothing_was_changed_yet(saved):
 @pytest.mark.parametrize(
     ("argv", "code", "problem"),
     [
-        (["mine", "--rename", "0"], 2, "--rename is '0'"),
-        (["mine", "--split", "0=x"], 2, "--split is '0=x'"),
-        (["mine", "--split", "0=2"], 2, "too alike"),
-        (["mine", "--merge", "0"], 2, "One cluster alone"),
+        (["mine", "--rename", "1"], 2, "--rename is '1'"),
+        (["mine", "--split", "1=x"], 2, "--split is '1=x'"),
+        (["mine", "--split", "1=2"], 2, "too alike"),
+        (["mine", "--merge", "1"], 2, "One cluster alone"),
+        (["mine", "--merge", "1,0"], 2, "no cluster '0'; they count from 1"),
+        (["mine", "--merge", '1,"lamp'], 2, "is no list of clusters"),
         (["mine", "--undo", "--hide", "0"], 2, "--undo stands alone"),
         (["mine", "--undo"], 1, "left to take back"),
         (["mine", "--move", "zz=0"], 1, "no document 'zz'"),

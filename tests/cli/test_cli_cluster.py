@@ -14,19 +14,34 @@ def test_clusters_are_named_by_what_the_model_answers(indexed):
     document = indexed("cluster", "--instruction", PRODUCT, "-k", "3", "--json").document
     assert list(document) == KEYS
     assert [(one["label"], one["size"]) for one in document["clusters"]] == [("kettle", 2), ("lamp", 2), ("toy", 1)]
-    assert document["assignments"] == {"r1": 0, "r2": 0, "r3": 1, "r4": 1, "r5": 2}
+    assert document["assignments"] == {"r1": 1, "r2": 1, "r3": 2, "r4": 2, "r5": 3}
     assert document["chosen"] is None
 
 
 def test_what_a_person_reads(indexed):
     ran = indexed("cluster", "--instruction", PRODUCT, "-k", "3", "--by", "category")
     assert ran.out.splitlines()[:5] == [
-        "  0  kettle  2 documents, cohesion 1.00, margin 0.50",
+        "  1  kettle  2 documents (2 of 5)",
         "       in the texts: kettle",
         '       "The kettle broke."',
         "       nearest: r1, r2",
-        "       category: kitchen 2 (entropy 0.00)",
+        "       category: kitchen 2",
     ]
+    assert not [word for word in ("cohesion", "margin", "entropy", "silhouette") if word in ran.out + ran.err]
+
+
+def test_the_figures_behind_clusters_are_explained_on_demand(indexed):
+    ran = indexed("cluster", "--instruction", PRODUCT, "-k", "3", "--by", "category", "--save", "mine", "--explain")
+    assert ran.out.splitlines()[0] == "  1  kettle  2 documents (2 of 5), cohesion 1.00, margin 0.50"
+    assert "category: kitchen 2 (entropy 0.00)" in ran.out
+    assert indexed("topics", "mine", "--explain").out == ran.out
+
+
+def test_a_field_that_no_document_has_is_refused_before_anything_is_read(indexed):
+    for option in ("--by", "--over"):
+        ran = indexed("cluster", "--instruction", PRODUCT, option, "categry")
+        assert ran.failed_with(2, "No document has a field 'categry'", "Did you mean 'category'?")
+    assert len(indexed("views", "--json").document["views"]) == 1
 
 
 def test_months_stand_under_the_numbers_of_the_clusters(run, fake, write):
@@ -35,7 +50,7 @@ def test_months_stand_under_the_numbers_of_the_clusters(run, fake, write):
     run("index", write([{"id": str(row), "text": texts[row], "sold": {"on": dates[row]}} for row in range(3)]))
     ran = run("cluster", "--instruction", PRODUCT, "-k", "2", "--over", "on")
     assert ran.out.splitlines()[-4:] == [
-        "cluster     0     1",
+        "cluster     1     2",
         "2024-05     1     0",
         "2024-06     0     1",
         "(none)      1     0",
@@ -44,7 +59,7 @@ def test_months_stand_under_the_numbers_of_the_clusters(run, fake, write):
 
 def test_k_is_chosen_and_the_curve_shown(indexed):
     ran = indexed("cluster", "--instruction", PRODUCT)
-    assert "k = 1 by mean silhouette (the texts are too few or too alike)." in ran.err
+    assert "1 cluster: the texts are too few, or too alike, for more." in ran.err
 
 
 def test_assignments_as_csv_are_no_formulas(run, fake, write, tmp_path):
@@ -52,7 +67,7 @@ def test_assignments_as_csv_are_no_formulas(run, fake, write, tmp_path):
     run("index", write(rows))
     run("cluster", "--instruction", PRODUCT, "-k", "2", "--csv", "out.csv")
     found = list(csv.reader(io.StringIO((tmp_path / "out.csv").read_text())))
-    assert found == [["id", "cluster", "label"], ["'=1+1", "0", "kettle"], ["b;'@x", "1", "lamp"]]
+    assert found == [["id", "cluster", "label"], ["'=1+1", "1", "kettle"], ["b;'@x", "2", "lamp"]]
 
 
 def test_maps_are_written(indexed, tmp_path):
@@ -67,7 +82,7 @@ def test_a_saved_clustering_is_shown_again_with_what_is_new(indexed, write):
     indexed("index", write([{"id": "r6", "text": "Another toy."}], "more.jsonl"))
     ran = indexed("cluster", "--saved", "mine")
     assert "1 documents are new; 0 of them fit none" in ran.err
-    assert "  2  toy  2 documents" in ran.out
+    assert "  3  toy  2 documents (2 of 6)" in ran.out
 
 
 @pytest.mark.parametrize(
@@ -174,10 +189,10 @@ def test_reviews_with_this_topic_and_that_one(divided):
         "     lamp: I love this lamp very much.",
     ]
     assert "1 of 3 documents: kettle and lamp." in ran.err
-    found = divided("cluster", "--saved", "products", "--having", "0 or 2 and not 1", "--json").document["having"]
-    assert found == {"expression": "0 or 2 and not 1", "clusters": [0, 2], "documents": ["r1", "r2"]}
+    found = divided("cluster", "--saved", "products", "--having", "1 or to and not lam", "--json").document["having"]
+    assert found == {"expression": "1 or to and not lam", "clusters": [1, 3], "documents": ["r1", "r2"]}
     assert divided("cluster", "--saved", "products", "--having", "kettel").failed_with(
-        2, "no cluster 'kettel'", "0 and not 1"
+        2, "no cluster 'kettel'", "1 (kettle), 2 (lamp), 3 (toy)"
     )
     assert "2 documents" in divided("cluster", "--saved", "products").out
 

@@ -139,5 +139,5 @@ def test_a_report_is_written_as_a_page_and_as_markdown(counted, tmp_path):
     text = (tmp_path / "out.md").read_text()
     assert text.startswith(f"# {PRODUCT}\n")
     assert found["numbers"]["documents"] == 60
-    assert found["quotes"]["0"]
-    assert all(quote["id"] in text for quote in found["quotes"]["0"])
+    assert found["quotes"]["1"]
+    assert all(quote["id"] in text for quote in found["quotes"]["1"])

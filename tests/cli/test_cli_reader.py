@@ -137,10 +137,10 @@ def test_categories_are_asked_for_with_their_names_in_the_question(indexed, mode
     assert ran.code == 0, ran.err
     lines = [line for line in ran.out.splitlines() if not line.startswith("    ")]
     assert lines == [
-        "  0  boilers  0 documents (0%)",
-        "  1  lights  2 documents (40%)",
-        "  2  other  0 documents (0%)",
-        "  3  not said  3 documents (60%)",
+        "  1  boilers  0 documents (0 of 5)",
+        "  2  lights  2 documents (2 of 5)",
+        "  3  other  0 documents (0 of 5)",
+        "  4  not said  3 documents (3 of 5)",
     ]
     assert f"All 5 texts were read by {name}." in ran.err
 
@@ -208,7 +208,7 @@ def test_a_language_model_titles_saved_clusters_and_one_undo_takes_them_back(ind
     ran = indexed(*asked, "--save", "products", "--html", "map.html", "--max-texts", "30")
     assert ran.code == 0, ran.err
     assert "The kettle reviews" in ran.out and "\n       They are about a kettle.\n" in ran.out
-    assert f"{name} calls cluster 0 '" in ran.err and "texts were read by a language model" in ran.err
+    assert f"{name} calls cluster 1 '" in ran.err and "texts were read by a language model" in ran.err
     assert "The kettle reviews" in Path("map.html").read_text()
     (kettle,) = [
         one for one in indexed("cluster", "--saved", "products", "--json").document["clusters"] if one["size"] == 2

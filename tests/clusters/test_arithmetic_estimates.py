@@ -4,7 +4,7 @@ from scipy import stats
 
 from retriever.clusters.arithmetic import estimates
 from retriever.clusters.arithmetic.estimates import Estimate, Outcome
-from retriever.clusters.arithmetic.intervals import Interval, chance, difference, holm, impact, share
+from retriever.clusters.arithmetic.intervals import Interval, Share, chance, difference, holm, impact, share
 from retriever.clusters.arithmetic.sampling import Sample, draw, weigh
 
 TEXTS = 1000
@@ -135,7 +135,7 @@ def test_a_share_has_the_interval_of_wilson(count, total):
 
 
 def test_the_share_of_nothing_may_be_anything():
-    assert share(0, 0) == Interval(0.0, 0.0, 1.0)
+    assert share(0, 0) == Share(0.0, 0.0, 1.0, 0, 0)
 
 
 @pytest.mark.parametrize(

@@ -46,12 +46,11 @@ def test_a_word_of_all_clusters_counts_less_than_one_of_its_own():
     assert named == [["kettle", "good"], ["toy", "good"]]
 
 
-def test_words_that_begin_a_better_one_make_room_for_the_next(monkeypatch):
+def test_the_forms_of_one_word_count_together_and_make_room_for_the_next(monkeypatch):
     monkeypatch.setattr(naming, "KEYWORDS", 2)
-    words = [{"charging", "charg", "plug"}, {"charging", "plug"}, {"charging", "charg"}, {"toy"}]
-    # Shares of cluster 0: charging 1, charg and plug 2/3; all are its own.
-    assert keywords(words, np.array([0, 0, 0, 1]), 2) == [["charging", "plug"], ["toy"]]
-    assert keywords([{"charg"}, *words[:3:2]], np.array([0, 0, 0]), 1) == [["charg", "charging"]]
+    words = [{"book", "books", "plug"}, {"books", "plug", "lid"}, {"Books", "lid", "blue"}, {"toy"}]
+    # Shares of cluster 0: book 1, plug and lid 2/3; all are its own, and of book most say books.
+    assert keywords(words, np.array([0, 0, 0, 1]), 2) == [["books", "lid"], ["toy"]]
 
 
 def test_a_cluster_of_one_document_has_its_words():
@@ -64,14 +63,19 @@ def test_clusters_without_words_have_none():
 
 def test_labels_are_short_and_share_no_word_where_each_has_its_own():
     named = [["a", "b", "cups", "d", "x"], ["e", "a", "b", "x"], ["x", "e"], ["f", "a", "cup"]]
-    assert labels_of(named) == ["a, b, cups", "e", "x", "f"]  # x stands foremost in the third; a cup is one of the cups
+    assert labels_of(named) == [
+        "a / b / cups",
+        "e",
+        "x",
+        "f",
+    ]  # x stands foremost in the third; a cup is one of the cups
 
 
 def test_labels_are_never_the_same():
     named = [["a", "b"], ["a", "b"], ["b", "a"], [], [], ["z"]]
-    assert labels_of(named) == ["a", "a, b", "b", "unnamed", "unnamed (4)", "z"]
-    assert labels_of([["late"], ["Late"]]) == ["late", "Late (1)"]
-    assert labels_of([["a"], ["a"], ["a"]]) == ["a", "a (1)", "a (2)"]
+    assert labels_of(named) == ["a", "a / b", "b", "unnamed", "unnamed (5)", "z"]
+    assert labels_of([["late"], ["Late"]]) == ["late", "Late (2)"]
+    assert labels_of([["a"], ["a"], ["a"]]) == ["a", "a (2)", "a (3)"]
 
 
 def test_a_fragment_becomes_the_commonest_word_that_it_begins():

@@ -40,7 +40,7 @@ def test_several_apply_where_several_are_asked_for_and_describe_them_all(full):
     found = full.clusterings.classify(PRODUCT, NAMES, several=True)
     assert set(found.places["d4"]) == {0, 1}
     assert found.places["d0"] == (0,)
-    assert found.to_json()["places"] == {"d4": list(found.places["d4"])}
+    assert found.to_json()["places"] == {"d4": [number + 1 for number in found.places["d4"]]}
     kettle, toy, lamp = found.to_json()["clusters"]
     assert (kettle["size"], toy["size"], lamp["size"]) == (3, 3, 1)
     assert set(kettle["examples"]) == {"d0", "d1", "d4"}
@@ -99,9 +99,9 @@ def test_categories_that_overlap_are_saved_so(full):
     full.clusterings.save("products", full.clusterings.classify(PRODUCT, NAMES, several=True))
     full.add([Document("both", "kettle toy new")])
     found = full.clusterings.get("products")
-    assert {id: set(one) for id, one in found.to_json()["places"].items()} == {"d4": {0, 1}, "both": {0, 1}}
-    found = full.clusterings.edit("products", ClusterEdits(move={"both": "kettle, lamp", "d4": "toy"}))
-    assert found.to_json()["places"] == {"both": [0, 2]}
+    assert {id: set(one) for id, one in found.to_json()["places"].items()} == {"d4": {1, 2}, "both": {1, 2}}
+    found = full.clusterings.edit("products", ClusterEdits(move={"both": "kettle, la", "d4": "toy"}))
+    assert found.to_json()["places"] == {"both": [1, 3]}
     merged = full.clusterings.edit("products", ClusterEdits(merge=[["kettle", "lamp"]]))
     assert merged.places["both"] == (0,)
 

@@ -30,7 +30,7 @@ def test_flows_say_who_moved(mixed):
     document = found.to_json()
     assert document["instructions"] == [PRODUCT, MOOD]
     assert document["moved"] == 2
-    assert document["flows"][0] == {"from": 0, "to": 0, "size": 2, "stays": True, "examples": ["a", "c"]}
+    assert document["flows"][0] == {"from": 1, "to": 1, "size": 2, "stays": True, "examples": ["a", "c"]}
 
 
 def test_the_same_clustering_has_not_moved(mixed):

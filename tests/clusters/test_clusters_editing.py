@@ -4,6 +4,8 @@ import pytest
 from index_fakes import PRODUCT
 
 from retriever.clusters.edit_requests import ClusterEdits, usual_author
+from retriever.clusters.having import parse_having
+from retriever.clusters.references import find, references
 from retriever.core.errors import InputError, UsageError
 from retriever.core.types import Document
 
@@ -30,7 +32,7 @@ def sizes(found):
 
 
 def test_a_cluster_is_renamed_by_number_or_name_and_keeps_its_name_when_documents_join(saved):
-    edit(saved, rename={"0": "  Bright  things ", "KETTLE": "Kitchen = all"})
+    edit(saved, rename={"1": "  Bright  things ", "KETTLE": "Kitchen = all"})
     saved.add([Document("new", "lamp new")])
     found = saved.clusterings.get("products")
     assert sizes(found) == {"Bright things": 6, "Kitchen = all": 4, "toy": 3}
@@ -38,7 +40,7 @@ def test_a_cluster_is_renamed_by_number_or_name_and_keeps_its_name_when_document
 
 
 def test_clusters_are_merged_and_later_documents_go_along(saved):
-    found = edit(saved, merge=[["kettle", "2"]])
+    found = edit(saved, merge=[["ket", "3"]])
     assert sizes(found) == {"lamp": 5, "kettle": 7}
     saved.add([Document("new", "toy new")])
     again = saved.clusterings.get("products")
@@ -67,8 +69,8 @@ def test_a_cluster_that_cannot_be_split_is_left(saved):
 
 
 def test_a_hidden_cluster_is_shown_again(saved):
-    assert edit(saved, hide=["toy", "0"]).to_json()["hidden"] == [0, 2]
-    assert edit(saved, show=["lamp"]).to_json()["hidden"] == [2]
+    assert edit(saved, hide=["toy", "1"]).to_json()["hidden"] == [1, 3]
+    assert edit(saved, show=["lamp"]).to_json()["hidden"] == [3]
     assert sizes(saved.clusterings.get("products"))["toy"] == 3
 
 
@@ -83,7 +85,7 @@ def test_a_moved_document_stays_where_it_was_put_until_it_says_something_else(sa
 
 def test_changes_are_taken_back_one_by_one_and_the_history_stays(saved):
     before = sizes(saved.clusterings.get("products"))
-    edit(saved, rename={"0": "Light"})
+    edit(saved, rename={"1": "Light"})
     saved.clusterings.edit("products", ClusterEdits(merge=[["Light", "toy"]]))
     assert saved.clusterings.undo("products").change.kind == "merge"
     assert sizes(saved.clusterings.get("products")) == {"Light": 5, "kettle": 4, "toy": 3}
@@ -95,7 +97,7 @@ def test_changes_are_taken_back_one_by_one_and_the_history_stays(saved):
     edits = saved.clusterings.get("products").to_json()["edits"]
     assert [one["author"] for one in edits] == ["Ada", usual_author(), "Ada"]
     assert [one["does"] for one in edits] == [
-        "cluster 0 is called 'Light'", "cluster 0 takes in 2", "cluster 2 is hidden"
+        "cluster 1 is called 'Light'", "cluster 1 takes in 3", "cluster 3 is hidden"
     ]  # fmt: skip
     assert all(one["made"] <= one["undone"] for one in edits)
 
@@ -103,17 +105,19 @@ def test_changes_are_taken_back_one_by_one_and_the_history_stays(saved):
 def test_of_several_changes_all_are_made_or_none(saved):
     with pytest.raises(UsageError, match="no cluster 'shoe'") as caught:
         edit(saved, merge=[["lamp", "toy"]], rename={"kettle": "Kitchen", "shoe": "Shoes"})
-    assert caught.value.hint == "There are: 0 (lamp), 1 (Kitchen)."
+    assert caught.value.hint == "There are: 1 (lamp), 2 (Kitchen)."
     assert saved.clusterings.get("products").edits == []
 
 
 @pytest.mark.parametrize(
     ("edits", "problem"),
     [
-        ({"rename": {"0": "Toy"}}, "There is a cluster 'Toy' already"),
-        ({"rename": {"0": " "}}, "gets no name"),
-        ({"merge": [["0", "lamp"]]}, "One cluster alone"),
+        ({"rename": {"1": "Toy"}}, "There is a cluster 'Toy' already"),
+        ({"rename": {"1": " "}}, "Cluster 1 gets no name"),
+        ({"merge": [["1", "lamp"]]}, "One cluster alone"),
         ({"hide": ["7"]}, "no cluster '7'"),
+        ({"hide": ["0"]}, "no cluster '0'; they count from 1"),
+        ({"hide": [" "]}, "no cluster ''"),
     ],
 )
 def test_what_makes_no_sense_is_refused(saved, edits, problem):
@@ -123,6 +127,42 @@ def test_what_makes_no_sense_is_refused(saved, edits, problem):
 
 def test_edits_of_a_clustering_that_is_not_there(saved):
     with pytest.raises(InputError, match="no saved clustering 'moods'"):
-        saved.clusterings.edit("moods", ClusterEdits(hide=["0"]))
+        saved.clusterings.edit("moods", ClusterEdits(hide=["1"]))
     with pytest.raises(InputError, match="no saved clustering 'moods'"):
         saved.clusterings.undo("moods")
+
+
+def test_names_with_commas_are_quoted_in_lists():
+    assert references('3, "bad, broken",price') == ["3", "bad, broken", "price"]
+    assert references("book / screen,5") == ["book / screen", "5"]
+    with pytest.raises(UsageError, match="is no list of clusters"):
+        references('3,"bad')
+
+
+def test_a_cluster_goes_by_the_beginning_of_its_name_where_it_has_that_alone():
+    labels = {0: "bad content, screen", 2: "Bad screen / price", 3: "5 stars"}
+    assert [find(named, labels) for named in ("1", " bad  C", "BAD SCREEN / price", "5 s")] == [0, 0, 2, 3]
+    with pytest.raises(UsageError, match="Several clusters have names that begin with 'bad'") as caught:
+        find("bad", labels)
+    assert "1 (bad content, screen), 3 (Bad screen / price)" in caught.value.hint
+    with pytest.raises(UsageError, match="no cluster '5'"):  # a number is none of a name's beginning
+        find("5", labels)
+    assert find("bad", {0: "bad", 1: "bad luck"}) == 0
+
+
+def test_conditions_name_clusters_as_edits_do(saved):
+    found = edit(saved, rename={"lamp": "black and white", "toy": "Not a toy"})
+    having = parse_having(found, '"black and white" or kett and not "Not a toy"')
+    assert [dict(way) for way in having.ways] == [{0: True}, {1: True, 2: False}]
+    with pytest.raises(UsageError, match="no cluster ''"):
+        parse_having(found, "kettle or")
+
+
+def test_python_counts_from_0_and_what_is_shown_from_1(saved):
+    found = saved.clusterings.get("products")
+    shown = found.to_json()
+    assert [cluster.number for cluster in found.clusters] == sorted(set(found.labels.tolist())) == [0, 1, 2]
+    assert [cluster["cluster"] for cluster in shown["clusters"]] == [1, 2, 3]
+    assert shown["assignments"] == {id: number + 1 for id, number in found.assignments.items()}
+    moved = edit(saved, move={"toy0": "none"})
+    assert (moved.assignments["toy0"], moved.to_json()["assignments"]["toy0"]) == (-1, -1)

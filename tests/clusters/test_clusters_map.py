@@ -29,7 +29,7 @@ def test_the_page_holds_every_document_and_cluster(clustered, tmp_path):
     write_map(tmp_path / "map.html", clustered, map_places(clustered))
     data = page_data((tmp_path / "map.html").read_text())
     assert data["title"] == PRODUCT
-    assert [(one["label"], one["size"]) for one in data["clusters"]] == [("toy", 7), ("lamp", 6)]
+    assert [(one["label"], one["size"]) for one in data["clusters"]] == [("1 toy", 7), ("2 lamp", 6)]
     points = {one["id"]: one for one in data["points"]}
     assert {id: one["cluster"] for id, one in points.items()} == clustered.assignments
     assert points["toy-3"]["words"] == ["toy"]

@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
+from scipy import stats
 
+from retriever.clusters.arithmetic import intervals
 from retriever.clusters.fields import MISSING, OTHERS, growth, spread
 from retriever.clusters.groups import Groups
 from retriever.clusters.numbers import Part, by_segment, compared, count, trend
@@ -163,3 +165,25 @@ def test_rare_items_of_one_document_stand_together_and_count_once():
 def test_growth_reads_dates_as_numbers_do():
     values = ["2024-05-31", "2024-05-01T10:00:00Z", "3. Mai 2024", "June 2, 2024", 1717113600, "soon", None]
     assert growth(values, [0, 1, 0, 1, 0, 1, 0], 2) == {"2024-05": [3, 1], "2024-06": [0, 1], MISSING: [1, 1]}
+
+
+def test_shares_of_a_few_reviews_are_counts():
+    assert [str(intervals.share(3, total)) for total in (5, 9, 10, 300)] == ["3 of 5", "3 of 9", "30%", "1%"]
+
+
+def test_a_field_without_spread_has_no_entropy_and_an_even_one_the_most():
+    found = spread(["a", "a", "a", "b"], [0, 0, 1, 1], 3)
+    assert [(dict(each.counts), each.entropy) for each in found] == [
+        ({"a": 2}, 0.0),
+        ({"a": 1, "b": 1}, 1.0),
+        ({}, 0.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    "cells", [(0, 5, 3, 9), (3, 4, 0, 12), (40, 200, 30, 90), (0, 0, 3, 9), (9, 9, 0, 9), (700, 9000, 90, 800)]
+)
+def test_chances_are_those_of_fishers_test(cells):
+    count, total, other, rest = cells
+    table = [[count, total - count], [other, rest - other]]
+    assert intervals.chance(*cells) == pytest.approx(stats.fisher_exact(table).pvalue, rel=1e-9)

@@ -56,9 +56,9 @@ def test_clusters_have_phrases_with_their_numbers_and_names_of_whole_phrases():
     assert [str(phrase) for phrase in first.phrases] == ["van came late (3)", "parcel was lost (1)", "late again (1)"]
     assert first.keywords == ["van came late", "parcel was lost", "late again"]
     assert first.to_json()["phrases"][0] == {"phrase": "van came late", "rows": 3}
-    assert Cluster.from_json(first.to_json()).phrases == first.phrases
-    old = {name: value for name, value in first.to_json().items() if name != "phrases"}
-    assert Cluster.from_json(old).phrases == []
+    assert Cluster.from_stored(first.stored()).phrases == first.phrases
+    old = {name: value for name, value in first.stored().items() if name != "phrases"}
+    assert Cluster.from_stored(old).phrases == []
 
 
 def test_words_that_are_no_phrases_are_weighed_as_before():

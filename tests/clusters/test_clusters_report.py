@@ -126,7 +126,7 @@ def test_a_question_that_may_not_be_followed_says_so_first_and_calls_no_group_th
     assert make_report(replace(found, verdict=None), counted, MODELS).caution == ""
     doubtful = replace(found, verdict=Verdict(MOOD, level, 0.3, 40, [], True))
     made = make_report(doubtful, counted, MODELS)
-    assert made.caution.startswith(doubtful.verdict.saying)
+    assert made.caution.startswith(doubtful.verdict.sentence)
     assert made.caution.endswith("which may be kinds of product; they need not answer the question.")
     assert (made.findings[0], made.to_json()["findings"][0]) == (made.caution, made.caution)
     assert list(made.to_json())[1] == "caution"
@@ -142,7 +142,7 @@ def test_a_followed_question_says_so_and_names_groups_as_answers(index, found):
     assert made.caution == ""
     assert made.findings[0].startswith(f"“{BAD}” lowers the mean rating most")
     for kind in ("html", "md"):
-        assert followed.verdict.saying in render(made, kind)
+        assert followed.verdict.sentence in render(made, kind)
 
 
 def test_the_stars_of_a_group_that_differ_from_those_of_its_examples_are_told(index, found):

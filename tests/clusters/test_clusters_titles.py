@@ -73,7 +73,7 @@ def test_every_cluster_gets_a_title_and_a_sentence_as_one_change(saved, name):
     (edit,) = found.edits
     assert (edit.author, str(edit.change)) == (
         "Ada",
-        f"{name} calls cluster 0 'The lamp reviews', cluster 1 'The kettle reviews', cluster 2 'The toy reviews'",
+        f"{name} calls cluster 1 'The lamp reviews', cluster 2 'The kettle reviews', cluster 3 'The toy reviews'",
     )
     saved.add([Document("new", "lamp new")])
     assert labels(saved.clusterings.get("products"))[0] == "The lamp reviews"
@@ -208,7 +208,7 @@ def test_a_text_that_orders_a_name_colours_its_own_cluster_alone(index, name, mo
     others = [json.dumps(asked(request)["others"]) for request in model.requests[1:]]
     assert any("Zorbo" in texts for texts in others) is shown
     index.clusterings.undo("products")
-    index.clusterings.edit("products", ClusterEdits(rename={"0": "Kitchen"}))
+    index.clusterings.edit("products", ClusterEdits(rename={"1": "Kitchen"}))
     assert sorted(labels(titled(index, name)).values()) == ["Kitchen", "The lamp reviews", "The toy reviews"]
 
 
@@ -216,11 +216,11 @@ def test_names_that_somebody_gave_and_hidden_clusters_stay(saved, name, model):
     saved.clusterings.edit("products", ClusterEdits(rename={"kettle": "Kitchen"}, hide=["toy"]))
     assert labels(titled(saved, name)) == {0: "The lamp reviews", 1: "Kitchen", 2: "toy"}
     assert len(model.requests) == 1
-    found = saved.clusterings.edit("products", ClusterEdits(rename={"0": "Light"}))
+    found = saved.clusterings.edit("products", ClusterEdits(rename={"1": "Light"}))
     assert (found.clusters[0].label, found.clusters[0].description) == ("Light", "They are about a lamp.")
     with pytest.raises(UsageError, match="No cluster is left to name"):
         titled(saved, name)
-    found = saved.clusterings.edit("products", ClusterEdits(split={"0": 2}))
+    found = saved.clusterings.edit("products", ClusterEdits(split={"1": 2}))
     assert not any(one.named_by for one in found.clusters)
     assert sorted(labels(titled(saved, name))) == [0, 1, 2, 3]
 
@@ -231,7 +231,7 @@ def test_categories_are_not_named_and_titles_stand_alone(index, name):
     with pytest.raises(UsageError, match="Categories keep the names"):
         titled(index, name)
     with pytest.raises(UsageError, match="stand alone"):
-        ClusterEdits(name_by=name, hide=["0"])
+        ClusterEdits(name_by=name, hide=["1"])
     index.clusterings.save("computed", index.cluster(PRODUCT, k=3))
     with pytest.raises(UsageError, match="no model at a chat endpoint"):
         index.clusterings.edit("computed", ClusterEdits(name_by="inbedder:smollm2-135m"))
@@ -280,7 +280,7 @@ def test_a_report_says_which_model_gave_names_and_shows_the_sentences(saved, nam
     found = titled(saved, name)
     report = make_report(found, numbers_of(saved, groups_of(found)), {"Model": "m"})
     assert report.to_json()["models"] == {"Model": "m", "Language model that named clusters": name}
-    assert report.to_json()["descriptions"] == {str(one.number): one.description for one in found.clusters}
+    assert report.to_json()["descriptions"] == {str(one.number + 1): one.description for one in found.clusters}
     for kind in ("html", "md"):
         page = render(report, kind)
         assert "The lamp reviews" in page and "They are about a lamp." in page

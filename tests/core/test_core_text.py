@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 from retriever.core.errors import UsageError
 from retriever.core.patterns import LONGEST, TextPattern
 from retriever.core.text import composed, escape_markdown, is_blank, readable_markdown
-from retriever.core.words import in_whole_words, is_fragment
+from retriever.core.words import distinct, in_whole_words, is_fragment, stem
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -149,6 +149,38 @@ def test_a_word_of_another_vocabulary_that_begins_no_english_one_is_shown(word):
 
 def test_a_text_that_says_a_word_makes_it_one():
     assert in_whole_words(["jos"], "Jos from the shop called, not Josie.") == ["jos"]
+
+
+# The forms of a word.
+
+
+@pytest.mark.parametrize(
+    "forms",
+    [
+        "work works worked working worker workers",
+        "book books book's",
+        "battery batteries",
+        "charge charges charged charging charger",
+        "use uses used using",
+        "run running",
+        "glass glasses",
+        "movie movies",
+        "easy easily",
+        "Toy toys",
+    ],
+)
+def test_the_regular_forms_of_a_word_have_one_stem(forms):
+    assert len(set(map(stem, forms.split()))) == 1
+
+
+@pytest.mark.parametrize("words", ["bus bust", "need ned", "thing th", "red r", "water wat", "paper pap", "string str"])
+def test_words_that_look_alike_stay_apart(words):
+    assert len(set(map(stem, words.split()))) == 2
+
+
+def test_of_an_answer_each_word_is_kept_once_and_none_of_the_question():
+    assert distinct("work workers mine working link".split()) == ["work", "mine", "link"]
+    assert distinct(["books", "is", "the", "reviewed", "author", "book"], "What do reviews say?") == ["books", "author"]
 
 
 # Patterns.

@@ -4,6 +4,7 @@ import pytest
 from answer_fakes import NAME, FakeReader, loads
 from index_fakes import KEYWORDS, PRODUCT, FakeEncoder
 
+from retriever.clusters.edit_requests import ClusterEdits
 from retriever.core.errors import UsageError
 from retriever.core.types import Document
 from retriever.index.sources.limits import ReadingLimits
@@ -32,7 +33,7 @@ def label_shares(clustering):
     return {
         clustering.clusters[number].label: estimate
         for number, estimate in clustering.sampled.shares.items()
-        if number < len(clustering.clusters)
+        if number >= 0
     }
 
 
@@ -50,6 +51,16 @@ def test_a_sample_is_read_and_shares_of_all_texts_are_estimated(index, reader):
             assert estimate.interval.low < estimate.interval.high
     assert any(estimate.interval for estimate in label_shares(clustering).values())
     assert "150 of 400 texts were read by chat:fake" in sampled.sentence
+
+
+def test_shares_follow_clusters_that_people_merge(index):
+    found = index.cluster(WHO, k=4, read=150)
+    index.clusterings.save("who", found)
+    merged = index.clusterings.edit("who", ClusterEdits(merge=[["1", "2"]]))
+    assert set(merged.sampled.shares) == {0, 2, 3, -1}
+    assert merged.sampled.to_json()["shares"].keys() == {"1", "3", "4", "-1"}
+    before, after = ({number: each.cases for number, each in one.sampled.shares.items()} for one in (found, merged))
+    assert after == {0: before[0] + before[1], **{number: before[number] for number in (2, 3, -1)}}
 
 
 def test_a_larger_budget_adds_to_what_was_read_and_the_same_reads_nothing(index, reader):

@@ -45,7 +45,7 @@ class ClassifyBody(ReadingBody):
 
 
 class EditsBody(RequestBody):
-    """Changes of a saved clustering, made in this order; a cluster goes by its number or its name."""
+    """Changes of a saved clustering, in this order; a cluster goes by number (from 1), name or its beginning."""
 
     merge: list[list[str]] = Field(default_factory=list, max_length=100, description="The first takes in the others.")
     split: dict[str, int] = Field(default_factory=dict, description="Into how many parts a cluster goes.")
@@ -128,7 +128,7 @@ async def edit(
     service: Served,
     name: IndexName,
     clustering: ClusteringName,
-    body: Annotated[EditsBody, Body(examples=[{"rename": {"0": "Late delivery"}, "author": "Ada"}])],
+    body: Annotated[EditsBody, Body(examples=[{"rename": {"1": "Late delivery"}, "author": "Ada"}])],
     wait: Wait = 0,
 ) -> Response:
     """Begin to change a saved clustering, all of it or nothing; the result is the clustering as it is then."""

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sklearn.metrics import silhouette_score
-
 from retriever.clusters.arithmetic.consensus import Stability, consensus, reduced
 from retriever.clusters.arithmetic.kmeans import compared_rows, different
 from retriever.core.contexts import single_threaded
@@ -59,6 +57,8 @@ def choose_k(vectors: Embeddings) -> Choice:
     Where none holds it is the one that holds best. At least three rows a cluster are asked for, so that a cluster is
     more than a pair; where the rows (n, dim) of length 1 are too few or all alike there is one cluster.
     """
+    from sklearn.metrics import silhouette_score
+
     with single_threaded():
         rows = compared_rows(vectors, max(_TRIED))
         most = min(len(rows) // 3, len(different(rows)))

@@ -11,12 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
-from sklearn.metrics import adjusted_rand_score
 
 from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings
-from retriever.vectors.faiss import faiss
 
 LEAST = 30
 """Fewest rows of which is measured how well a partition holds: halves of fewer say nothing."""
@@ -88,6 +85,8 @@ def consensus(rows: Embeddings, k: int) -> tuple[Labels, Stability | None]:
 
 
 def _stability(rows: Embeddings, k: int, runs: Labels, labels: Labels, draw: np.random.Generator) -> Stability:
+    from sklearn.metrics import adjusted_rand_score
+
     repeated = []
     for _ in range(_SPLITS):
         order = draw.permutation(len(runs))
@@ -111,6 +110,8 @@ def _sums(rows: Embeddings, labels: Labels, k: int) -> NDArray[np.float64]:
 
 def trained(rows: Embeddings, first: Embeddings, iterations: int = ITERATIONS) -> Embeddings:
     """Return centroids (k, dim) of length 1 after some rounds of assignment and mean, from ``first`` (k, dim)."""
+    from retriever.vectors.faiss import faiss
+
     learner = faiss.Kmeans(
         rows.shape[1],
         len(first),
@@ -166,6 +167,8 @@ def _agreed(runs: Labels, k: int, references: int) -> Labels:
 
 def _voted(runs: Labels, k: int, reference: Labels) -> tuple[float, Labels]:
     """Return what the runs vote for, and the share of votes that it has."""
+    from scipy.optimize import linear_sum_assignment
+
     count, rows = runs.shape
     run = np.arange(count)[:, None]
     votes = np.zeros((rows, k), dtype=np.int64)

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from retriever.clusters.arithmetic.intervals import LEVEL, Interval, wilson
 from retriever.clusters.arithmetic.sampling import Floats, Weights
@@ -158,4 +157,6 @@ def _total(values: Floats, predicted: Floats, weights: Weights, spread: float) -
 
 
 def _quantile(freedom: float) -> float:
+    from scipy import special
+
     return float(special.stdtrit(max(freedom, 1), (1 + LEVEL) / 2))

@@ -5,18 +5,19 @@ a reader sees both, and where they disagree.
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retriever.clusters.arithmetic.kmeans import Partition
-from retriever.core.text import drop_prefixes
-from retriever.core.words import STOPWORDS
+from retriever.core.words import STOPWORDS, stem
 
 KEYWORDS = 8
 LABEL_WORDS = 3
+SEPARATOR = " / "
+"""Between the words of a name: no comma, which separates names."""
 _WORD = re.compile(r"[^\W\d_]{2,}(?:['\u2019-][^\W\d_]+)*")
 _LEAST_DOCUMENTS = 2  # of a cluster that must share a word for it to name the cluster, where it has that many
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|\n+")
@@ -31,9 +32,9 @@ def text_words(text: str) -> set[str]:
 
 def answer_words(answers: Sequence[str], instruction: str | None) -> set[str]:
     """Return the different words among a model's answers, without stop words and those of the instruction itself."""
-    own = {_stem(word) for word in _WORD.findall(instruction or "")}
+    own = {stem(word) for word in _WORD.findall(instruction or "")}
     words = {word.casefold() for answer in answers for word in _WORD.findall(answer)}
-    return {word for word in words if word not in STOPWORDS and _stem(word) not in own}
+    return {word for word in words if word not in STOPWORDS and stem(word) not in own}
 
 
 def keywords(words: Sequence[Iterable[str]], labels: NDArray[np.int64], k: int) -> list[list[str]]:
@@ -41,14 +42,17 @@ def keywords(words: Sequence[Iterable[str]], labels: NDArray[np.int64], k: int) 
 
     The weight of word t in cluster c is tf(t, c) log(1 + A / tf(t)): tf(t, c) the share of the cluster's documents with
     the word, tf(t) the sum of these over the clusters, A their mean over clusters (c-tf-idf: Grootendorst, "BERTopic",
-    2022, equation 2, with every document counted once a word and clusters of any size alike). A word that begins a
-    weightier one is left out. ``words`` are the different ones of every document, ``labels`` (n,) the documents'
-    clusters.
+    2022, equation 2, with every document counted once a word and clusters of any size alike). The forms of one word
+    count together (`stem`), and the commonest in the cluster stands for them. ``words`` are the different ones of every
+    document, ``labels`` (n,) the documents' clusters.
     """
     counts: list[Counter[str]] = [Counter() for _ in range(k)]
+    forms: list[defaultdict[str, Counter[str]]] = [defaultdict(Counter) for _ in range(k)]
     sizes: Counter[int] = Counter()
     for bag, label in zip(words, labels.tolist(), strict=True):
-        counts[label].update(set(bag))
+        counts[label].update({stem(word) for word in bag})
+        for word in bag:
+            forms[label][stem(word)][word] += 1
         sizes[label] += 1
     shares = [
         {word: times / sizes[label] for word, times in counter.items() if times >= min(_LEAST_DOCUMENTS, sizes[label])}
@@ -59,9 +63,10 @@ def keywords(words: Sequence[Iterable[str]], labels: NDArray[np.int64], k: int) 
         totals.update(by_word)
     average = sum(totals.values()) / max(1, k)
     named = []
-    for by_word in shares:
+    for by_word, spelled in zip(shares, forms, strict=True):
         weights = {word: share * np.log1p(average / totals[word]) for word, share in by_word.items()}
-        named.append(drop_prefixes(sorted(weights, key=lambda word: (-weights[word], word)), KEYWORDS))
+        best = sorted(weights, key=lambda word: (-weights[word], word))[:KEYWORDS]
+        named.append([min(spelled[word], key=lambda form: (-spelled[word][form], form)) for word in best])
     return named
 
 
@@ -74,20 +79,20 @@ def labels_of(named: Sequence[Sequence[str]]) -> list[str]:
     owners: dict[str, tuple[int, int]] = {}
     for number, words in enumerate(named):
         for rank, word in enumerate(words):
-            owners[_stem(word)] = min(owners.get(_stem(word), (rank, number)), (rank, number))
+            owners[stem(word)] = min(owners.get(stem(word), (rank, number)), (rank, number))
     names = []
     for number, words in enumerate(named):
-        own = [word for word in words if owners[_stem(word)][1] == number]
-        names.append(", ".join((own or list(words))[:LABEL_WORDS]) or "unnamed")
+        own = [word for word in words if owners[stem(word)][1] == number]
+        names.append(SEPARATOR.join((own or list(words))[:LABEL_WORDS]) or "unnamed")
     return unlike(names)
 
 
 def unlike(names: Sequence[str]) -> list[str]:
-    """Return names that differ: one that another cluster before has already gets its cluster's number behind it."""
+    """Return names that differ: one that another cluster before has gets its cluster's number, from 1, behind it."""
     taken: set[str] = set()
     different = []
     for number, name in enumerate(names):
-        different.append(f"{name} ({number})" if name.casefold() in taken else name)
+        different.append(f"{name} ({number + 1})" if name.casefold() in taken else name)
         taken.add(different[-1].casefold())
     return different
 
@@ -108,20 +113,14 @@ def typical_sentence(texts: Sequence[str], keywords: Sequence[str]) -> str:
 
     A keyword counts for 1 / rank, the best being the first.
     """
-    weights = {word: 1 / rank for rank, word in enumerate(keywords, start=1)}
+    weights = {stem(word): 1 / rank for rank, word in enumerate(keywords, start=1)}
     best, score = "", -1.0
     for text in texts:
         for sentence in _SENTENCE_END.split(text):
             length = len(sentence.split())
             if not _SHORTEST <= length <= _LONGEST:
                 continue
-            weight = sum(weights.get(word, 0.0) for word in text_words(sentence)) / length**0.5
+            weight = sum(weights.get(word, 0.0) for word in map(stem, text_words(sentence))) / length**0.5
             if weight > score:
                 best, score = sentence.strip(), weight
     return best
-
-
-def _stem(word: str) -> str:
-    """Return a word without a plural's s: enough to see an instruction's own words in an answer."""
-    folded = word.casefold()
-    return folded[:-1] if len(folded) > 3 and folded.endswith("s") and not folded.endswith("ss") else folded

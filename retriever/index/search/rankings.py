@@ -15,7 +15,7 @@ from retriever.core.requests import SearchRequest
 from retriever.core.results import Hit, SearchPath, SearchResult
 from retriever.core.similarity import reciprocal_rank_fusion
 from retriever.core.types import Document, Embeddings, Ids
-from retriever.core.words import in_whole_words
+from retriever.core.words import distinct, in_whole_words
 from retriever.index.search.view_searcher import LoadedView
 from retriever.index.search.windows import best_vectors
 from retriever.index.selection import place
@@ -166,7 +166,7 @@ def as_results(
                 document,
                 fused if answer.scored else best[content_id].cosine if content_id in best else None,
                 fused,
-                _whole(words.get(content_id, ()), document, found.leads),
+                _answered(words.get(content_id, ()), document, found.leads, request.instruction or ""),
                 dense_rank=dense.get(content_id),
                 lexical_rank=by_words.get(content_id),
                 part=best[content_id].part if content_id in best else None,
@@ -191,9 +191,9 @@ def as_results(
     return results
 
 
-def _whole(words: Sequence[str], document: Document, leads: int) -> Sequence[str]:
-    """Return the words of a text in whole words; those that lead, which somebody named, stay as they are."""
-    return words and [*words[:leads], *in_whole_words(words[leads:], document.text)]
+def _answered(words: Sequence[str], document: Document, leads: int, question: str) -> Sequence[str]:
+    """Return what a text answers, in whole words; those that lead, which somebody named, stay as they are."""
+    return words and [*words[:leads], *distinct(in_whole_words(words[leads:], document.text), question)]
 
 
 def _beginning(store: Store, where: Filter | None, ranking: Ranking, wanted: int) -> Ranking:

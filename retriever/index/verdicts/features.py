@@ -7,7 +7,7 @@ import numpy as np
 
 from retriever.core.protocols import Encoder
 from retriever.core.text import drop_prefixes
-from retriever.core.types import Embeddings
+from retriever.core.types import JSON, Embeddings
 from retriever.core.verdicts import Level
 from retriever.core.words import in_whole_words
 from retriever.index.verdicts.arithmetic import entropy, likeness, near, pair_cosines
@@ -35,7 +35,7 @@ _COMMON = (
 _FREQUENT = 8
 _MOST_WORDS = 20
 
-RULE = [BY_TOPIC, MOSTLY_BY_TOPIC, ASKS_TOPIC, *TOPICS, *_COMMON]
+RULE: list[JSON] = [BY_TOPIC, MOSTLY_BY_TOPIC, ASKS_TOPIC, *TOPICS, *_COMMON]
 """All that `at_most` goes by: verdicts that were made by another rule are made anew."""
 
 

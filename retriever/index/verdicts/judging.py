@@ -9,7 +9,7 @@ import numpy as np
 from retriever.core.protocols import Encoder
 from retriever.core.types import Encoded, Ids
 from retriever.core.verdicts import Verdict, worse
-from retriever.core.words import in_whole_words
+from retriever.core.words import distinct, in_whole_words
 from retriever.index.encoding import OnTexts, texts_read
 from retriever.index.sources.encoders import Encoders
 from retriever.index.verdicts.features import at_most, features_of, most_answered
@@ -76,12 +76,13 @@ def judge(encoder: Encoder, plain: Encoder | None, question: str, evidence: Evid
     """
     features = {**features_of(evidence, question, plain), **MEASURED.of_wording(plain, question)}
     chance = 0.0 if evidence.same else round(MEASURED.chance(features), 4)
+    answers = dict(most_answered(map(in_whole_words, evidence.asked.words, evidence.texts)))
     verdict = Verdict(
         instruction=question,
         level=worse(MEASURED.level(chance), at_most(features)),
         chance=chance,
         texts=len(evidence.texts),
-        answers=most_answered(map(in_whole_words, evidence.asked.words, evidence.texts)),
+        answers=[(word, answers[word]) for word in distinct(answers, question)],
         measured=MEASURED.is_of(encoder, plain),
         another_question=at_most(features) == "not followed",
     )

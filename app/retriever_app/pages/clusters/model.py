@@ -13,6 +13,7 @@ from retriever.clusters.arithmetic.intervals import Interval
 from retriever.clusters.budget import BUDGET
 from retriever.clusters.clustering import Cluster, Clustering
 from retriever.clusters.numbers import GroupNumbers, Numbers
+from retriever.clusters.references import ordinal
 from retriever.core.fields import values_by_name
 from retriever.core.results import IndexStatus
 from retriever.core.types import Document
@@ -182,7 +183,7 @@ def read_part(spelled: str) -> Part | None:
 
 def name_of(cluster: Cluster) -> str:
     """Return a cluster's name: its number, from 1, and its label."""
-    return f"{cluster.number + 1} {cluster.label}"
+    return f"{ordinal(cluster.number)} {cluster.label}"
 
 
 def headline(found: Clustering) -> str:
@@ -223,7 +224,7 @@ def cards(found: Clustering, sides: Sides, counted: Numbers, passing: NDArray[np
         interval: Interval | None = numbers.share
         if sampled is not None and passing.all():
             interval = sampled.shares[cluster.number].interval
-        share = f"{len(numbers.reviews) / max(counted.documents, 1):.0%}"
+        share = str(numbers.share)
         if sampled is not None:
             share = "too few for a share" if interval is None else f"about {interval.value:.0%} of all"
         mean = "" if tally.mean is None else f"{tally.mean:.1f} {text.STAR}"
@@ -336,7 +337,7 @@ def rows(found: Clustering, chosen: Sequence[int]) -> list[dict[str, object]]:
         document, number = material.documents[row], int(labels[row])
         own: dict[str, object] = {
             "id": document.id,
-            "cluster": number + 1,
+            "cluster": ordinal(number),
             "cluster name": found.clusters[number].label,
             "words": ", ".join(material.answers[row]),
             "text": document.text,

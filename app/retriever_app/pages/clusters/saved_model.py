@@ -6,12 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from retriever.clusters.arithmetic import intervals
 from retriever.clusters.clustering import Cluster
 from retriever.clusters.edits import Titles
 from retriever.clusters.groups import Groups
 from retriever.clusters.numbers import Part, compared
 from retriever.clusters.periods import fitting, period_of
-from retriever.clusters.placing import NONE
+from retriever.clusters.references import NONE
 from retriever.clusters.saved import SavedClustering
 from retriever.core.types import Document
 from retriever.index.profiling import Columns
@@ -118,7 +119,7 @@ def members(found: SavedClustering, number: int) -> list[tuple[Document, Sequenc
 
 
 def _size(clustering: SavedClustering, cluster: Cluster, total: int, new: int) -> str:
-    share = f"{cluster.size / total:.0%}"
+    share = str(intervals.share(cluster.size, total))
     if clustering.sampled is not None and not clustering.sampled.whole:
         estimate = clustering.sampled.shares.get(cluster.number)
         interval = None if estimate is None else estimate.interval
@@ -154,9 +155,9 @@ def change(groups: Groups, dated: Dated, before: str, after: str) -> Change:
     rows: list[dict[str, object]] = [
         {
             "cluster": names[changed.group],
-            f"in {before}": f"{changed.other.value:.0%}",
-            f"in {after}": f"{changed.share.value:.0%}",
-            "points": f"{100 * changed.difference.value:+.0f}",
+            f"in {before}": str(changed.other),
+            f"in {after}": str(changed.share),
+            "points": "" if changed.share.few or changed.other.few else f"{100 * changed.difference.value:+.0f}",
             "reviews": len(changed.reviews),
             "": "certain" if changed.certain else "may be chance",
         }

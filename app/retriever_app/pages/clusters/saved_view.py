@@ -7,6 +7,7 @@ import streamlit as st
 
 from retriever.clusters.edit_requests import ClusterEdits
 from retriever.clusters.groups import Groups
+from retriever.clusters.references import ordinal
 from retriever.clusters.saved import SavedClustering
 from retriever.index.profiling import Columns
 from retriever.workspace import Index
@@ -140,21 +141,21 @@ def _card(index: Index, name: str, card: TopicCard, others: Sequence[TopicCard])
 
 def _changes(index: Index, name: str, card: TopicCard, others: Sequence[TopicCard]) -> None:
     """Draw what can be done with a cluster: another name, merge, split, hide."""
-    number, label, into = str(card.number), f"topic name {card.number}", f"topic into {card.number}"
-    named = {str(other.number): other.name for other in others}
+    number, label, into = str(ordinal(card.number)), f"topic name {card.number}", f"topic into {card.number}"
+    named = {str(ordinal(other.number)): other.name for other in others}
     st.text_input("Name", card.name, 100, label)
-    _button("Rename", index, name, number, lambda: ClusterEdits(rename={number: st.session_state[label]}))
+    _button("Rename", index, name, card.number, lambda: ClusterEdits(rename={number: st.session_state[label]}))
     if named:
         st.selectbox("Merge with", list(named), key=into, format_func=named.__getitem__)
-        _button("Merge", index, name, number, lambda: ClusterEdits(merge=[[number, st.session_state[into]]]))
-    _button("Split in two", index, name, number, lambda: ClusterEdits(split={number: 2}))
+        _button("Merge", index, name, card.number, lambda: ClusterEdits(merge=[[number, st.session_state[into]]]))
+    _button("Split in two", index, name, card.number, lambda: ClusterEdits(split={number: 2}))
     if card.hidden:
-        _button("Show again", index, name, number, lambda: ClusterEdits(show=[number]))
+        _button("Show again", index, name, card.number, lambda: ClusterEdits(show=[number]))
     else:
-        _button("Hide", index, name, number, lambda: ClusterEdits(hide=[number]))
+        _button("Hide", index, name, card.number, lambda: ClusterEdits(hide=[number]))
 
 
-def _button(label: str, index: Index, name: str, number: str, edits: Callable[[], ClusterEdits]) -> None:
+def _button(label: str, index: Index, name: str, number: int, edits: Callable[[], ClusterEdits]) -> None:
     action_button(label, lambda: index.clusterings.edit(name, edits()), key=f"topic {label} {number}")
 
 
@@ -165,7 +166,8 @@ def _read(
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.subheader(text.plain(card.name), anchor=False)
         st.button("All clusters", on_click=_let_go, icon=":material/close:")
-    targets = {str(other.number): other.name for other in others if other.number != card.number} | {"none": _NONE}
+    others = [other for other in others if other.number != card.number]
+    targets = {str(ordinal(other.number)): other.name for other in others} | {"none": _NONE}
     menu = partial(_move, index, clustering.name, targets)
     draw_reviews(members(clustering, card.number), columns, f"{clustering.name} {card.number}", menu)
 
