@@ -124,7 +124,7 @@ def test_a_report_is_written_as_a_page_and_as_markdown(counted, tmp_path):
     assert PRODUCT in page
     assert "The kettle I hate." in page
     assert "<polyline" in page
-    assert "follows this question" in page  # the verdict, found when its view was filled
+    assert "follow this question" in page  # the verdict, found when its view was filled
     first, second = ran.out.splitlines()[:2]
     assert first.endswith(
         "These are groups of similar texts, which may be kinds of product; they need not answer the question."
