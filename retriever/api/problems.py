@@ -16,6 +16,7 @@ from retriever.core.errors import (
     IndexLockedError,
     IndexNotFoundError,
     InputError,
+    OverloadedError,
     ReadingLimitError,
     RetrieverError,
     SchemaError,
@@ -68,6 +69,7 @@ _STATUSES: Sequence[tuple[type[RetrieverError], int, str]] = (
     (IndexLockedError, 409, "index_locked"),
     (EncoderMismatchError, 409, "encoder_mismatch"),
     (BodyError, 413, "body_too_large"),
+    (OverloadedError, 503, "overloaded"),
     (BusyError, 429, "busy"),
     (UsageError, 400, "invalid_request"),
     (InputError, 400, "invalid_request"),
@@ -102,10 +104,10 @@ class Problem:
     hint: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON object: OpenAI's, whose clients print ``message``, with our ``hint`` beside."""
+        """Return the documented JSON object: OpenAI's, with our ``hint`` beside the ``message``."""
         return {
             "error": {
-                "message": f"{self.message} {self.hint}".strip(),
+                "message": self.message,
                 "type": "server_error" if self.status >= 500 else "invalid_request_error",
                 "param": None,
                 "code": self.code,

@@ -81,6 +81,8 @@ class ServerLimits:
         waiting_texts: texts that may wait for the model.
         threads: searches and other requests to indexes that are worked on at a time.
         waiting_requests: of those, how many more may wait.
+        readings: searches that read texts under their questions at a time.
+        waiting_readings: how many more may wait.
         jobs: jobs that run at a time.
         kept_jobs: jobs that are over and can still be asked for.
         grace_seconds: that requests under way get when the server is stopped.
@@ -95,8 +97,10 @@ class ServerLimits:
     documents: int = 1000
     seconds: float = 60
     waiting_texts: int = 4096
-    threads: int = 8
+    threads: int = 16
     waiting_requests: int = 128
+    readings: int = 2
+    waiting_readings: int = 64
     jobs: int = 2
     kept_jobs: int = 32
     grace_seconds: int = 10

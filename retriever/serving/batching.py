@@ -96,8 +96,8 @@ class BatchQueue:
     """Requests for vectors, read in passes, by a thread for each encoder: a pass holds what waits for one instruction.
 
     Requests take turns: one of many texts is read a pass at a time, and those that came meanwhile in between. Requests
-    under one instruction share a pass in equal parts. Queries go before documents that have waited less than `PATIENCE`,
-    and wait for no pass of another encoder. Safe in all threads; a context manager.
+    under one instruction share a pass in equal parts. Queries go before documents that have waited less than
+    `PATIENCE`, and wait for no pass of another encoder. Safe in all threads; a context manager.
 
     Args:
         pass_texts: most texts of a pass.
