@@ -82,8 +82,8 @@ _STATUSES: Sequence[tuple[type[RetrieverError], int, str]] = (
 
 
 _CONSENT = (
-    "No client can allow that host: who keeps the index can, with `retriever search QUERY --instruction QUESTION "
-    "--yes`. Or name another `reader`: default is the index's own."
+    "Name another `reader`: `default` is the index's own. No client can allow that host; who keeps the index can, with "
+    "`retriever search QUERY --instruction QUESTION --yes`."
 )
 
 
@@ -127,8 +127,8 @@ def problem_of(error: BaseException, folder: Path | None = None) -> Problem:
         return Problem(
             500,
             "unexpected",
-            f"Something went wrong that should not have: {type(error).__name__}.",
-            "The server goes on; its log shows where.",
+            f"An unexpected error occurred: {type(error).__name__}.",
+            "The server goes on; its log has the details.",
         )
     if isinstance(error, ConsentError):  # the command line's hint is for who may allow it
         error = ConsentError(error.message, hint=_CONSENT, host=error.host)

@@ -76,7 +76,10 @@ class Workers:
     def _submit(self, work: Callable[[], T]) -> "Future[T]":
         with self._lock:
             if self._pending >= self._limits.threads + self._limits.waiting_requests:
-                raise BusyError(f"{self._pending} requests are worked on already.", hint="Ask again in a moment.")
+                raise BusyError(
+                    f"The server is at work on {self._pending} requests already.",
+                    hint="Ask again in a moment.",
+                )
             self._pending += 1
         try:
             future = self._threads.submit(work)
@@ -101,7 +104,7 @@ async def in_time(future: "Future[T]", seconds: float) -> T:
         return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
     except TimeoutError as error:
         raise TookTooLongError(
-            f"There was no answer within {seconds:g} seconds.", hint="Ask for less, or again when less is going on."
+            f"There was no answer within {seconds:g} seconds.", hint="Ask for less, or ask again later."
         ) from error
 
 
@@ -173,9 +176,7 @@ class Service:
         try:
             index = limited(self.indexes.get(name), self._reading, self._day)
         except IndexNotFoundError:
-            raise IndexNotFoundError(
-                f"There is no index {name!r} here.", hint="GET /indexes names those there are."
-            ) from None
+            raise IndexNotFoundError(f"There is no index {name!r} here.", hint="GET /indexes lists them.") from None
         if reader and reader not in (known := [DEFAULT, GIVEN, *index.teaching.readers()]):
             raise UsageError(f"{name} has no reader {reader!r}.", hint=f"Its readers: {', '.join(known)}.")
         return index

@@ -50,7 +50,7 @@ class ErrorAnswer(BaseModel):
                     "type": "invalid_request_error",
                     "param": None,
                     "code": "index_not_found",
-                    "hint": "GET /indexes names those there are.",
+                    "hint": "GET /indexes lists them.",
                 }
             }
         }
@@ -136,7 +136,7 @@ def handle_errors(app: FastAPI, folder: Path) -> None:
 
 
 def _no_json() -> UsageError:
-    return UsageError("The body is no JSON in UTF-8.", hint="Send one JSON object in UTF-8.")
+    return UsageError("The body is not JSON in UTF-8.", hint="Send one JSON object in UTF-8.")
 
 
 def _explained(errors: Sequence[Any]) -> UsageError:
@@ -146,7 +146,7 @@ def _explained(errors: Sequence[Any]) -> UsageError:
         names = ", ".join(repr(str(error["loc"][-1])) for error in unknown[:5])
         return UsageError(
             f"Unknown {'fields' if len(unknown) > 1 else 'field'} {names}.",
-            hint="Leave it out, or look at /docs for the fields there are: none is dropped in silence.",
+            hint=f"Leave {'them' if len(unknown) > 1 else 'it'} out; /docs lists the fields.",
         )
     first = errors[0]
     if first["type"] == "json_invalid":
@@ -154,6 +154,6 @@ def _explained(errors: Sequence[Any]) -> UsageError:
     place = ".".join(str(part) for part in first["loc"][1:])  # the first says where: body, query, path
     if first["type"] == "missing":
         what = f"The field {place!r} is missing." if place else "The body is missing."
-        return UsageError(what, hint="/docs shows what belongs there.")
+        return UsageError(what, hint="/docs shows what the fields hold.")
     said = str(first["msg"])
-    return UsageError(f"{place or 'The body'}: {said[:1].lower()}{said[1:]}.", hint="/docs shows what belongs there.")
+    return UsageError(f"{place or 'The body'}: {said[:1].lower()}{said[1:]}.", hint="/docs shows what the fields hold.")

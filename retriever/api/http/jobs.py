@@ -205,7 +205,8 @@ def _checked(service: Service, given: GivenDocument) -> Document:
     service.limits.check_text(given.text, f"The text of {given.id!r}")
     if not _plain(given.metadata, DEEPEST):
         raise UsageError(
-            f"The metadata of {given.id!r} is nested too deeply, or no text.", hint=f"{DEEPEST} levels at most."
+            f"The metadata of {given.id!r} is nested too deeply, or holds characters that cannot be stored.",
+            hint=f"Send {DEEPEST} levels at most, in valid Unicode.",
         )
     return Document(given.id, given.text, given.metadata)
 

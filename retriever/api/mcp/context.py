@@ -29,6 +29,7 @@ _WAIT = 45.0  # seconds that a call waits for a job; clients give up after about
 _KEPT = 600.0  # seconds; what ended before that may be of documents that have changed since
 
 _HELP = "`search` and `cluster` take a `reader`; an agent that may write hands in answers with `give_answers`."
+_FOR_THE_KEEPER = "Whoever keeps the index can mend this."
 _OPTION = re.compile(r"`?--(instruction|where|by|reader|query|like|regex|mode|index|k|read)\b`?")
 _COMMAND = re.compile(r"\bretriever [a-z]+|--[a-z]")
 _SENTENCE_END = re.compile(r"(?<=[.;?!]) ")
@@ -128,10 +129,9 @@ class ToolContext:
 
 def for_agents(hint: str) -> str:
     """Return a hint with a tool's arguments in place of options; sentences that name a command are left out."""
-    named = _OPTION.sub(r"`\1`", hint)
-    sentences = _SENTENCE_END.split(named)
-    kept = [sentence for sentence in sentences if not _COMMAND.search(sentence)]
-    return " ".join(kept or ["Whoever keeps the index can mend this."])
+    sentences = _SENTENCE_END.split(_OPTION.sub(r"`\1`", hint))
+    kept = " ".join(sentence for sentence in sentences if not _COMMAND.search(sentence))
+    return re.sub(";$", ".", kept) if kept or not hint else _FOR_THE_KEEPER
 
 
 def verdict_of(verdict: Verdict) -> str:
