@@ -50,8 +50,6 @@ PARTS: dict[str, tuple[int, int, int]] = {
 }
 """Queries, questions, and of how many searches one has a question."""
 
-GIVE_UP = 600.0  # seconds
-
 
 @dataclass(frozen=True, slots=True)
 class Waits:
@@ -61,7 +59,8 @@ class Waits:
         part: its name.
         first: seconds to the first answers, half of them and the slowest.
         settled: seconds to the settled ones, likewise; None where there are none.
-        lost: clients without a settled answer.
+        unsettled: searches that were still read for when the part ended.
+        lost: clients without an answer.
         refused: answers with 429 or 503; the client asked again.
         plain: seconds of a plain search, alone before, and half of them and the slowest while clients waited.
         memory_mb: of the server, before and after.
@@ -70,6 +69,7 @@ class Waits:
     part: str
     first: tuple[float, float]
     settled: tuple[float, float] | None
+    unsettled: int
     lost: int
     refused: int
     plain: tuple[float, float, float]
@@ -81,47 +81,61 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--index", type=Path, default=Path("indexes/reviews"))
     parser.add_argument("--only", default="", help="one part, by its name")
+    parser.add_argument("--seconds", type=float, default=600, help="most of a part")
     parser.add_argument("--output", type=Path)
     parser.add_argument("--table", type=Path, help="print this report as a table, and measure nothing")
     options = parser.parse_args()
     if options.table:
         print(table(json.loads(options.table.read_text(encoding="utf-8"))))
         return
-    report = {"waits": [asdict(measured(options.index, part)) for part in PARTS if options.only in ("", part)]}
+    report = {
+        "waits": [
+            asdict(measured(options.index, part, options.seconds)) for part in PARTS if options.only in ("", part)
+        ]
+    }
     write("serve_questions", options, report)
     print(table(report))
 
 
 def table(report: Mapping[str, Any]) -> str:
     """Return the waits as a Markdown table: seconds of half of the answers, and in brackets of the slowest."""
-    columns = ("20 clients", "first hits", "settled", "lost, refused", "plain search: alone, beside", "MB then, now")
+    columns = (
+        "20 clients",
+        "first hits",
+        "settled",
+        "still read for",
+        "lost, refused",
+        "plain search: alone, beside",
+        "MB then, now",
+    )
     rows = []
     for row in report["waits"]:
         alone, *beside = row["plain"]
         cells = (
-            *(row["part"], _seconds(row["first"]), _seconds(row["settled"]), f"{row['lost']}, {row['refused']}"),
+            *(row["part"], _seconds(row["first"]), _seconds(row["settled"])),
+            *(str(row["unsettled"]), f"{row['lost']}, {row['refused']}"),
             *(f"{alone:.2f}, {_seconds(beside)}", f"{row['memory_mb'][0]:.0f}, {row['memory_mb'][1]:.0f}"),
         )
         rows.append(f"| {' | '.join(cells)} |")
     head = f"| {' | '.join(columns)} |"
-    return "\n".join([head, "|---|---|---|---|---|---|", *rows])
+    return "\n".join([head, "|---|---|---|---|---|---|---|", *rows])
 
 
-def measured(index: Path, part: str) -> Waits:
+def measured(index: Path, part: str, most: float) -> Waits:
     """Measure one part over a copy of the index."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(index, Path(folder) / "reviews")
         port = free_port()
         command = [sys.executable, "-m", "retriever", "serve", "--port", str(port), "--index", folder]
         with running(command, port) as (url, process):
-            return asyncio.run(waited(url, process, part))
+            return asyncio.run(waited(url, process, part, most))
 
 
-async def waited(url: str, process: int, part: str) -> Waits:
+async def waited(url: str, process: int, part: str, most: float) -> Waits:
     """Send the searches of a part at once and follow each to its end."""
     queries, questions, every = PARTS[part]
     limits = httpx.Limits(max_connections=50)
-    async with httpx.AsyncClient(base_url=f"{url}/indexes/reviews", timeout=GIVE_UP, limits=limits) as http:
+    async with httpx.AsyncClient(base_url=f"{url}/indexes/reviews", timeout=most, limits=limits) as http:
         for _ in range(4):
             alone = await plain(http)
         await asyncio.sleep(3)  # as a server is that has begun a while ago
@@ -140,16 +154,17 @@ async def waited(url: str, process: int, part: str) -> Waits:
                 await asyncio.sleep(0.5)
 
         watching = asyncio.create_task(watch())
-        ends = await asyncio.gather(*(followed(http, body) for body in bodies))
+        ends = await asyncio.gather(*(followed(http, body, most) for body in bodies))
         watching.cancel()
-    asked = [end for end, body in zip(ends, bodies, strict=True) if "instruction" in body]
+    asked = [end for end, body in zip(ends, bodies, strict=True) if "instruction" in body and end is not None]
     settled = [last for _, last, _ in asked if last is not None]
     return Waits(
         part,
         half_and_most([first for first, _, _ in asked]),
         half_and_most(settled) if settled else None,
-        sum(last is None for _, last, _ in ends),
-        sum(refused for _, _, refused in ends),
+        len(asked) - len(settled),
+        sum(end is None for end in ends),
+        sum(end[2] for end in ends if end is not None),
         (round(alone, 2), *half_and_most(beside)),
         (before, memory_mb(process)),
     )
@@ -162,21 +177,26 @@ async def plain(http: httpx.AsyncClient) -> float:
     return time.perf_counter() - started
 
 
-async def followed(http: httpx.AsyncClient, body: dict[str, Any]) -> tuple[float, float | None, int]:
-    """Return the seconds to a first and to the settled answer, None for none, and how often the server refused."""
+async def followed(
+    http: httpx.AsyncClient, body: dict[str, Any], most: float
+) -> tuple[float, float | None, int] | None:
+    """Return the seconds to a first and to the settled answer, and how often the server refused; None for no answer."""
     started, refused = time.perf_counter(), 0
-    while (response := await http.post("/search", json=body)).status_code in (429, 503):
-        refused += 1
-        await asyncio.sleep(float(response.headers["Retry-After"]))
-    first = time.perf_counter() - started
-    if response.status_code != 200:
-        return first, None, refused
-    path = response.json().get("next")
-    while path is not None and time.perf_counter() - started < GIVE_UP:
-        job = (await http.get(str(http.base_url.copy_with(path="/").join(path)))).json()
-        if job["status"] not in ("running", "stopping"):
-            return first, time.perf_counter() - started if job["result"] else None, refused
-    return first, first if path is None else None, refused
+    try:
+        while (response := await http.post("/search", json=body)).status_code in (429, 503):
+            refused += 1
+            await asyncio.sleep(float(response.headers["Retry-After"]))
+        path = response.raise_for_status().json().get("next")
+        first = time.perf_counter() - started
+        if path is None:
+            return first, first, refused
+        while time.perf_counter() - started < most:
+            job = (await http.get(str(http.base_url.copy_with(path="/").join(path)))).json()
+            if job["status"] not in ("running", "stopping"):
+                return (first, time.perf_counter() - started, refused) if job["result"] else None
+    except (httpx.HTTPError, KeyError, ValueError):
+        return None
+    return first, None, refused
 
 
 def half_and_most(seconds: list[float]) -> tuple[float, float]:

@@ -148,7 +148,7 @@ class Service:
         budgets = read_budgets(self.folder)
         self._reading, self._day = budgets.reading.filled(REQUEST), DayBudget(budgets.day.filled(DAY))
         self.jobs = Jobs()
-        self._readings = Readings(running=settings.limits.readings, waiting=settings.limits.waiting_readings)
+        self.readings = Readings(running=settings.limits.readings, waiting=settings.limits.waiting_readings)
         self._loaded: dict[str, QueuedEncoder] = {}
         self._looked: deque[tuple[str, str]] = deque(maxlen=MOST_LOOKED)
         self.workers = Workers(settings.limits)
@@ -325,17 +325,17 @@ class Service:
 
         if first.final:
             return Answer(settle(Job("The search"))[0])
-        known = self._readings.known(key)
+        known = self.readings.known(key)
         if known is not None and (now := known.job.snapshot()).over and now.idle < KEPT_SECONDS:
             if known.revision == index.revision:
                 return Answer(now.result)  # it did not settle: later the same search reads on
             if now.error is not None and not known.told:
                 return self.so_far(Answer(first, known))
-        return Answer(first, self._readings.join(key, (index.identity, request.instruction), name, settle))
+        return Answer(first, self.readings.join(key, (index.identity, request.instruction), name, settle))
 
     def find_job(self, id: str) -> Job | None:
         """Return a job that clients may ask for, or the reading of a search, by its id."""
-        reading = self._readings.find(id)
+        reading = self.readings.find(id)
         return self.jobs.find(id) if reading is None else reading.job
 
     def look_into(self, name: str, result: SearchResult) -> None:
@@ -365,7 +365,7 @@ class Service:
         """Ask all jobs to end, and refuse what waits for the model; what goes on is given a little time and left."""
         until = time.monotonic() + self.limits.grace_seconds
         running = [job for job in self.jobs.named("").values() if not job.snapshot().over]
-        running += self._readings.unfinished()
+        running += self.readings.unfinished()
         for job in running:
             job.stop()
         self.workers.close()

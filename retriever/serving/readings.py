@@ -4,7 +4,6 @@ import secrets
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from retriever.core.errors import OverloadedError
@@ -14,6 +13,9 @@ from retriever.serving.jobs import Job
 KEPT = 64
 """Readings that are over and can still be asked for."""
 
+Settle = Callable[[Job], tuple[SearchResult, int]]
+"""Gives the settled answer to a search, and the revision of its index at the end."""
+
 
 @dataclass(eq=False, slots=True)
 class Reading:
@@ -22,25 +24,24 @@ class Reading:
     Attributes:
         id: to ask for it by.
         job: the work; its result is the settled `SearchResult`.
-        work: does it and returns also the revision of the index at its end.
         revision: of the index at its end; None before that, and where it failed.
         told: whether somebody was told of its error.
     """
 
     id: str
     job: Job
-    work: Callable[[Job], tuple[SearchResult, int]]
     revision: int | None = None
     told: bool = False
 
-    def run(self) -> None:
+    def run(self, settle: Settle) -> None:
         """Do the work on this thread."""
-        self.job.run(self._read)
 
-    def _read(self, job: Job) -> SearchResult:
-        job.check()  # it may have been stopped while it waited
-        result, self.revision = self.work(job)
-        return result
+        def work(job: Job) -> SearchResult:
+            job.check()  # it may have been stopped while it waited
+            result, self.revision = settle(job)
+            return result
+
+        self.job.run(work)
 
 
 class Readings:
@@ -52,44 +53,47 @@ class Readings:
     """
 
     def __init__(self, *, running: int, waiting: int) -> None:
+        self._most_running = running
         self._most = running + waiting
-        self._threads = ThreadPoolExecutor(running, thread_name_prefix="reading")
         self._lock = threading.Lock()
         self._known: dict[Hashable, Reading] = {}  # oldest first
-        self._lines: dict[Hashable, deque[Reading]] = {}  # the first of each is under way or next
+        self._lines: dict[Hashable, deque[tuple[Reading, Settle]]] = {}  # the first of each is under way or next
+        self._ready: deque[Hashable] = deque()  # lines of which none is under way
+        self._running = 0
 
-    def join(
-        self, key: Hashable, line: Hashable, index: str, work: Callable[[Job], tuple[SearchResult, int]]
-    ) -> Reading:
+    def join(self, key: Hashable, line: Hashable, index: str, settle: Settle) -> Reading:
         """Return the reading of a key that is under way, whoever began it, or begin it.
 
         Args:
             key: tells the search from all others.
             line: what readings have in common that go one after the other.
             index: its name.
-            work: gives the settled result and the index's revision at its end.
+            settle: reads on, and gives what comes of it.
 
         Raises:
             OverloadedError: as many wait as may.
         """
         with self._lock:
-            known = self._known.pop(key, None)
-            if known is None or known.job.snapshot().over:
-                unfinished = sum(map(len, self._lines.values()))
-                if unfinished >= self._most:
-                    raise OverloadedError(
-                        f"{unfinished} searches wait for texts to be read under their questions, and no more may.",
-                        hint="Ask again in a moment. Searches without a question, or under one that was read, go on.",
-                    )
-                known = Reading(secrets.token_hex(8), Job("A search", index), work)
-                self._lines.setdefault(line, deque()).append(known)
-                if len(self._lines[line]) == 1:
-                    self._threads.submit(self._go_on, line)
-            self._known[key] = known
-            over = [other for other, reading in self._known.items() if reading.job.snapshot().over]
+            known = self._known.get(key)
+            if known is not None and not known.job.snapshot().over:
+                return known
+            unfinished = sum(map(len, self._lines.values()))
+            if unfinished >= self._most:
+                raise OverloadedError(
+                    f"{unfinished} searches wait for texts to be read under their questions, and no more may.",
+                    hint="Ask again in a moment. Searches without a question, or under one that was read, go on.",
+                )
+            self._known.pop(key, None)
+            reading = self._known[key] = Reading(secrets.token_hex(8), Job("A search", index))
+            if line not in self._lines:
+                self._lines[line] = deque()
+                self._ready.append(line)
+            self._lines[line].append((reading, settle))
+            self._begin()
+            over = [other for other, kept in self._known.items() if kept.job.snapshot().over]
             for other in over[: max(0, len(over) - KEPT)]:
                 del self._known[other]
-            return known
+            return reading
 
     def known(self, key: Hashable) -> Reading | None:
         """Return the reading of a key, under way or over."""
@@ -104,16 +108,24 @@ class Readings:
     def unfinished(self) -> list[Job]:
         """Return the jobs under way and waiting."""
         with self._lock:
-            return [reading.job for line in self._lines.values() for reading in line]
+            return [reading.job for line in self._lines.values() for reading, _ in line]
 
-    def _go_on(self, line: Hashable) -> None:
-        """Do the first of a line, and see to it that the next is done."""
+    def _begin(self) -> None:
+        """Begin what is next, as far as more may go on; the caller holds the lock."""
+        while self._ready and self._running < self._most_running:
+            self._running += 1
+            threading.Thread(target=self._read, args=(self._ready.popleft(),), name="reading", daemon=True).start()
+
+    def _read(self, line: Hashable) -> None:
+        """Do the first of a line, and put the line behind those that wait."""
         with self._lock:
-            reading = self._lines[line][0]
-        reading.run()
+            reading, settle = self._lines[line][0]
+        reading.run(settle)
         with self._lock:
+            self._running -= 1
             self._lines[line].popleft()
             if self._lines[line]:
-                self._threads.submit(self._go_on, line)
+                self._ready.append(line)
             else:
                 del self._lines[line]
+            self._begin()

@@ -55,7 +55,7 @@ def test_equal_requests_get_first_hits_at_once_and_share_one_reading(index, serv
     with ThreadPoolExecutor(CLIENTS) as threads:
         answers = list(threads.map(lambda _: search(server, MOOD), range(CLIENTS)))
     (path,) = {first(each) for each in answers}
-    assert len(server.service._readings.unfinished()) == 1
+    assert len(server.service.readings.unfinished()) == 1
     assert server.get(path.partition("?")[0]).json()["status"] == "running"
     encoder.go.set()
     result = settled(server, path)
@@ -79,7 +79,7 @@ def test_who_waits_gets_the_settled_answer(index, serve, encoder):
     server = serve()
     with ThreadPoolExecutor(2) as threads:
         waits = [threads.submit(search, server, MOOD, wait=WAIT / 4) for _ in range(2)]
-        until(lambda: server.service._readings.unfinished())
+        until(lambda: server.service.readings.unfinished())
         encoder.go.set()
         documents = [each.result().json() for each in waits]
     assert {document["next"] for document in documents} == {None}
@@ -106,9 +106,9 @@ def test_the_reading_of_a_client_that_left_is_kept(index, serve, encoder):
     body = json.dumps({"query": "calm", "instruction": MOOD, "k": 3}).encode()
     with connected(server) as gone:
         gone.sendall(request(body, path=f"{SEARCH}?wait=60"))
-        until(lambda: server.service._readings.unfinished())
+        until(lambda: server.service.readings.unfinished())
     encoder.go.set()
-    until(lambda: not server.service._readings.unfinished())
+    until(lambda: not server.service.readings.unfinished())
     again = search(server, MOOD).json()
     assert (again["path"], again["next"]) == ("complete", None)
     assert len(encoder.read) == len(TEXTS)
@@ -140,7 +140,7 @@ def test_a_comparison_that_takes_too_long_goes_on(index, serve, encoder):
     body = {"query": "calm", "instructions": [MOOD, FAULT]}
     assert refused(server.post("/indexes/reviews/compare", body), 504, "took_too_long", "Reading goes on")
     encoder.go.set()
-    until(lambda: not server.service._readings.unfinished())
+    until(lambda: not server.service.readings.unfinished())
     assert server.post("/indexes/reviews/compare", body).status_code == 200
 
 
@@ -150,7 +150,7 @@ def test_agents_get_first_hits_and_ask_again_for_the_settled_ones(index, serve, 
     early = answer(server, "search", query="calm", instruction=MOOD, k=3)
     assert (early["status"], early["path"], len(early["hits"])) == ("settling", "base", 3)
     assert "call search again with the same arguments" in early["next"]
-    (reading,) = server.service._readings.unfinished()
+    (reading,) = server.service.readings.unfinished()
     encoder.go.set()
     assert reading.wait(WAIT).status == "done"
     late = answer(server, "search", query="calm", instruction=MOOD, k=3)
