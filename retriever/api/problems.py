@@ -16,6 +16,7 @@ from retriever.core.errors import (
     IndexLockedError,
     IndexNotFoundError,
     InputError,
+    OverloadedError,
     ReadingLimitError,
     RetrieverError,
     SchemaError,
@@ -68,6 +69,7 @@ _STATUSES: Sequence[tuple[type[RetrieverError], int, str]] = (
     (IndexLockedError, 409, "index_locked"),
     (EncoderMismatchError, 409, "encoder_mismatch"),
     (BodyError, 413, "body_too_large"),
+    (OverloadedError, 503, "overloaded"),
     (BusyError, 429, "busy"),
     (UsageError, 400, "invalid_request"),
     (InputError, 400, "invalid_request"),
@@ -80,8 +82,8 @@ _STATUSES: Sequence[tuple[type[RetrieverError], int, str]] = (
 
 
 _CONSENT = (
-    "No client can allow that host: who keeps the index can, with `retriever search QUERY --instruction QUESTION "
-    "--yes`. Or name another `reader`: default is the index's own."
+    "Name another `reader`: `default` is the index's own. No client can allow that host; who keeps the index can, with "
+    "`retriever search QUERY --instruction QUESTION --yes`."
 )
 
 
@@ -102,10 +104,10 @@ class Problem:
     hint: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON object: OpenAI's, whose clients print ``message``, with our ``hint`` beside."""
+        """Return the documented JSON object: OpenAI's, with our ``hint`` beside the ``message``."""
         return {
             "error": {
-                "message": f"{self.message} {self.hint}".strip(),
+                "message": self.message,
                 "type": "server_error" if self.status >= 500 else "invalid_request_error",
                 "param": None,
                 "code": self.code,
@@ -125,8 +127,8 @@ def problem_of(error: BaseException, folder: Path | None = None) -> Problem:
         return Problem(
             500,
             "unexpected",
-            f"Something went wrong that should not have: {type(error).__name__}.",
-            "The server goes on; its log shows where.",
+            f"An unexpected error occurred: {type(error).__name__}.",
+            "The server goes on; its log has the details.",
         )
     if isinstance(error, ConsentError):  # the command line's hint is for who may allow it
         error = ConsentError(error.message, hint=_CONSENT, host=error.host)

@@ -7,20 +7,24 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar, cast
 
 from retriever.api.problems import NotFoundError, TookTooLongError
 from retriever.api.settings import DAY, REQUEST, ServerLimits, ServerSettings
 from retriever.core.errors import BusyError, IndexNotFoundError, RetrieverError, UsageError
-from retriever.core.results import SearchResult
+from retriever.core.requests import SearchRequest
+from retriever.core.results import SearchResult, Settling
 from retriever.index import encoding
 from retriever.index.sources.encoders import DEFAULT_PLAIN
 from retriever.index.sources.limits import DayBudget, read_budgets
 from retriever.index.teaching.readers import DEFAULT, GIVEN
-from retriever.serving.batching import BatchQueue, Pass, QueuedEncoder, Reading
+from retriever.serving import batching
+from retriever.serving.batching import BatchQueue, Pass, QueuedEncoder
 from retriever.serving.jobs import Job, Jobs
 from retriever.serving.pools import EncoderPool, IndexPool, index_folder
+from retriever.serving.readings import Reading, Readings
 from retriever.workspace import Index, limited
 
 T = TypeVar("T")
@@ -29,6 +33,9 @@ VERDICT = "verdict "
 
 MOST_LOOKED = 1000
 """Instructions looked into last that are remembered, so that no search looks into them again."""
+
+KEPT_SECONDS = 60.0
+"""That what the reading of a search came to is kept for who asks the same again."""
 
 SEPARATOR = "@"
 """What stands between the name of a model and that of a saved instruction."""
@@ -69,7 +76,10 @@ class Workers:
     def _submit(self, work: Callable[[], T]) -> "Future[T]":
         with self._lock:
             if self._pending >= self._limits.threads + self._limits.waiting_requests:
-                raise BusyError(f"{self._pending} requests are worked on already.", hint="Ask again in a moment.")
+                raise BusyError(
+                    f"The server is at work on {self._pending} requests already.",
+                    hint="Ask again in a moment.",
+                )
             self._pending += 1
         try:
             future = self._threads.submit(work)
@@ -94,8 +104,21 @@ async def in_time(future: "Future[T]", seconds: float) -> T:
         return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
     except TimeoutError as error:
         raise TookTooLongError(
-            f"There was no answer within {seconds:g} seconds.", hint="Ask for less, or again when less is going on."
+            f"There was no answer within {seconds:g} seconds.", hint="Ask for less, or ask again later."
         ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to a search as far as it is known.
+
+    Attributes:
+        result: the first or the settled one.
+        reading: the search that reads on for a better one; None where there will be none.
+    """
+
+    result: SearchResult
+    reading: Reading | None = None
 
 
 class Service:
@@ -125,6 +148,7 @@ class Service:
         budgets = read_budgets(self.folder)
         self._reading, self._day = budgets.reading.filled(REQUEST), DayBudget(budgets.day.filled(DAY))
         self.jobs = Jobs()
+        self.readings = Readings(running=settings.limits.readings, waiting=settings.limits.waiting_readings)
         self._loaded: dict[str, QueuedEncoder] = {}
         self._looked: deque[tuple[str, str]] = deque(maxlen=MOST_LOOKED)
         self.workers = Workers(settings.limits)
@@ -152,9 +176,7 @@ class Service:
         try:
             index = limited(self.indexes.get(name), self._reading, self._day)
         except IndexNotFoundError:
-            raise IndexNotFoundError(
-                f"There is no index {name!r} here.", hint="GET /indexes names those there are."
-            ) from None
+            raise IndexNotFoundError(f"There is no index {name!r} here.", hint="GET /indexes lists them.") from None
         if reader and reader not in (known := [DEFAULT, GIVEN, *index.teaching.readers()]):
             raise UsageError(f"{name} has no reader {reader!r}.", hint=f"Its readers: {', '.join(known)}.")
         return index
@@ -238,7 +260,7 @@ class Service:
             await asyncio.sleep(pause)
             pause = min(0.2, pause * 1.5)
 
-    async def embed(self, model: str, texts: Sequence[str], instruction: str) -> Reading:
+    async def embed(self, model: str, texts: Sequence[str], instruction: str) -> batching.Reading:
         """Embed texts together with what else waits for the model.
 
         Raises:
@@ -248,6 +270,73 @@ class Service:
         """
         encoder = await self.loaded(model)
         return await in_time(encoder.submit(texts, instruction), self.limits.seconds)
+
+    async def search(self, name: str, request: SearchRequest, *, wait: float) -> Answer:
+        """Search an index: the settled answer, or where it takes longer than so many seconds the first one.
+
+        Texts are read for the settled one in the background, once for all who ask the same, also when they go away.
+
+        Raises:
+            OverloadedError: too many searches wait for texts to be read.
+            RetrieverError: the search failed; as `Index.search`.
+        """
+        until = asyncio.get_running_loop().time() + wait
+        answer = await self.workers.run(lambda: self.begin(name, request))
+        if answer.reading is None:
+            return answer
+        await self.wait_for(answer.reading.job, until - asyncio.get_running_loop().time())
+        return self.so_far(answer)
+
+    def so_far(self, answer: Answer) -> Answer:
+        """Return an answer to a search with what is known by now.
+
+        Raises:
+            RetrieverError: its reading failed.
+        """
+        if answer.reading is None:
+            return answer
+        now = answer.reading.job.snapshot()
+        if now.error is not None:
+            answer.reading.told = True
+            raise now.error
+        if now.over:  # without a result where somebody stopped it
+            return Answer(answer.result if now.result is None else now.result)
+        read = 0 if now.progress is None else now.progress["done"]
+        return replace(answer, result=replace(answer.result, settling=Settling(0, read, None, settled=False)))
+
+    def begin(self, name: str, request: SearchRequest) -> Answer:
+        """Return the first answer to a search, with the reading for the settled one; errors as `search`."""
+        index = self.index(name, reader=request.reader)
+        key = (index.identity, request)
+        under_way: list[Job] = []  # the one that goes on with these answers
+
+        def report(done: int, texts: int) -> None:
+            under_way[0].tell({"done": done, "total": texts})
+            under_way[0].check()
+
+        answers = index.search_progressively(request, report)
+        first = next(answers)
+
+        def settle(job: Job) -> tuple[SearchResult, int]:
+            under_way.append(job)
+            *_, last = first, *answers
+            self.look_into(name, last)
+            return last, index.revision
+
+        if first.final:
+            return Answer(settle(Job("The search"))[0])
+        known = self.readings.known(key)
+        if known is not None and (now := known.job.snapshot()).over and now.idle < KEPT_SECONDS:
+            if known.revision == index.revision:
+                return Answer(now.result)  # it did not settle: later the same search reads on
+            if now.error is not None and not known.told:
+                return self.so_far(Answer(first, known))
+        return Answer(first, self.readings.join(key, (index.identity, request.instruction), name, settle))
+
+    def find_job(self, id: str) -> Job | None:
+        """Return a job that clients may ask for, or the reading of a search, by its id."""
+        reading = self.readings.find(id)
+        return self.jobs.find(id) if reading is None else reading.job
 
     def look_into(self, name: str, result: SearchResult) -> None:
         """Begin to find out whether the model follows a search's instruction, where nobody has looked yet.
@@ -276,6 +365,7 @@ class Service:
         """Ask all jobs to end, and refuse what waits for the model; what goes on is given a little time and left."""
         until = time.monotonic() + self.limits.grace_seconds
         running = [job for job in self.jobs.named("").values() if not job.snapshot().over]
+        running += self.readings.unfinished()
         for job in running:
             job.stop()
         self.workers.close()

@@ -39,7 +39,7 @@ class Tokens:
         writer: what requests that change something must bring, and may bring for the others; None where nobody may.
 
     Raises:
-        UsageError: one is too short, or holds signs that a header cannot.
+        UsageError: one is too short, or holds characters that a header cannot hold.
     """
 
     reader: str | None = field(default=None, repr=False)
@@ -51,7 +51,7 @@ class Tokens:
                 continue
             if len(token) < LEAST_TOKEN or not _TOKEN.fullmatch(token):
                 raise UsageError(
-                    f"The {name} token is too short, or holds signs that a header cannot.",
+                    f"The {name} token is too short, or holds characters that a header cannot hold.",
                     hint=f"Take {LEAST_TOKEN} letters and digits or more: `openssl rand -hex 32` gives one.",
                 )
 
@@ -81,6 +81,8 @@ class ServerLimits:
         waiting_texts: texts that may wait for the model.
         threads: searches and other requests to indexes that are worked on at a time.
         waiting_requests: of those, how many more may wait.
+        readings: searches that read texts under their questions at a time.
+        waiting_readings: how many more may wait.
         jobs: jobs that run at a time.
         kept_jobs: jobs that are over and can still be asked for.
         grace_seconds: that requests under way get when the server is stopped.
@@ -95,8 +97,10 @@ class ServerLimits:
     documents: int = 1000
     seconds: float = 60
     waiting_texts: int = 4096
-    threads: int = 8
+    threads: int = 16
     waiting_requests: int = 128
+    readings: int = 2
+    waiting_readings: int = 64
     jobs: int = 2
     kept_jobs: int = 32
     grace_seconds: int = 10
@@ -196,7 +200,7 @@ class ServerSettings:
             )
         if not self.local and self.tokens.reader is None:
             raise UsageError(
-                f"Others than this machine reach {self.host}, and there is no token.",
+                f"Other machines reach {self.host}, and there is no token.",
                 hint=f"Give one with --token-file or {READER_VARIABLE}, or listen at {HOST}.",
             )
         if self.instructions and self.encoder == DEFAULT_PLAIN:
@@ -269,4 +273,4 @@ def _same(given: str | None, token: str) -> bool:
 
 def _check_length(text: str, most: int, field: str) -> None:
     if len(text) > most:
-        raise UsageError(f"{field} has {len(text)} characters.", hint=f"{most} are read at most.")
+        raise UsageError(f"{field} has {len(text)} characters.", hint=f"Send {most} at most.")

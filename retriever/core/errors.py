@@ -90,6 +90,10 @@ class BusyError(RetrieverError):
     """What serves several clients has too much to do at the moment; the same request can be made again."""
 
 
+class OverloadedError(BusyError):
+    """So much waits that more would not be done in useful time; ask again when some of it is done."""
+
+
 class SchemaError(RetrieverError):
     """The index was written by another version of retriever, older or newer."""
 

@@ -1,11 +1,10 @@
-"""A queue before an encoder: what waits is read together, on one thread, whoever asked.
+"""A queue before encoders: what waits for one is read together, on a thread of its own, whoever asked.
 
 It knows encoders and texts, and nothing of who asks for vectors or how.
 """
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -18,7 +17,13 @@ from retriever.core.types import Encoded
 
 PASS_TEXTS = 64
 PASS_CHARACTERS = 24_000
-"""Of a pass of long texts: some 6,000 tokens, which is as long as a short request waits for one to end."""
+"""Of a pass of long texts: some 6,000 tokens."""
+DOCUMENT_CHARACTERS = 8_000
+"""Of a pass of documents, under all its instructions together: as long as a query waits for one to end."""
+PATIENCE = 5.0
+"""Seconds that documents let queries of the same encoder go before them."""
+IDLE_SECONDS = 30.0
+"""Seconds after which an encoder's thread ends that has nothing to read."""
 WAITING_TEXTS = 4096
 
 
@@ -48,6 +53,7 @@ class _Request:
         counts: whether the texts' tokens are counted too, on the thread that reads: tokenizers are not for several.
         done: how many texts have been read.
         parts: what was read, slice by slice: per slice one result an instruction.
+        due: when it came or was last read, in seconds, and later by `PATIENCE` for documents; the earliest is next.
     """
 
     encoder: Encoder
@@ -60,6 +66,16 @@ class _Request:
     done: int = 0
     parts: list[list[Encoded]] = field(default_factory=list)
     counted: int = 0
+    due: float = 0.0
+
+    def wait_its_turn(self) -> None:
+        """Go behind those that wait."""
+        self.due = time.monotonic() + (PATIENCE if self.words else 0.0)
+
+    @property
+    def characters(self) -> int:
+        """Most characters of a pass that it is in."""
+        return DOCUMENT_CHARACTERS // len(self.instructions) if self.words else PASS_CHARACTERS
 
     @property
     def left(self) -> int:
@@ -77,10 +93,11 @@ class _Request:
 
 
 class BatchQueue:
-    """Requests for vectors, read in passes by one thread: a pass holds what waits for one encoder and instruction.
+    """Requests for vectors, read in passes, by a thread for each encoder: a pass holds what waits for one instruction.
 
     Requests take turns: one of many texts is read a pass at a time, and those that came meanwhile in between. Requests
-    under one instruction share a pass in equal parts. Safe in all threads; a context manager.
+    under one instruction share a pass in equal parts. Queries go before documents that have waited less than
+    `PATIENCE`, and wait for no pass of another encoder. Safe in all threads; a context manager.
 
     Args:
         pass_texts: most texts of a pass.
@@ -99,9 +116,9 @@ class BatchQueue:
         self._waiting_texts = waiting_texts
         self._on_pass = on_pass
         self._changed = threading.Condition()
-        self._requests: deque[_Request] = deque()
+        self._requests: list[_Request] = []
         self._closed = False
-        self._thread: threading.Thread | None = None
+        self._threads: dict[int, threading.Thread] = {}  # by the id of the encoder, which its thread holds
 
     @property
     def waiting(self) -> int:
@@ -141,14 +158,16 @@ class BatchQueue:
         return self._enter(request, bounded=words == 0).result().views
 
     def close(self, seconds: float | None = None) -> None:
-        """Refuse what waits and what comes, and wait for the pass under way, or no longer than so many seconds."""
+        """Refuse what waits and what comes, and wait for the passes under way, or no longer than so many seconds."""
+        until = None if seconds is None else time.monotonic() + seconds
         with self._changed:
             self._closed = True
-            thread = self._thread
+            threads = list(self._threads.values())
             self._changed.notify_all()
         self._fail_waiting(_stopping())
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(seconds)
+        for thread in threads:
+            if thread is not threading.current_thread():
+                thread.join(None if until is None else max(0.0, until - time.monotonic()))
 
     def __enter__(self) -> "BatchQueue":
         return self
@@ -169,19 +188,22 @@ class BatchQueue:
                     f"{waiting} texts wait for the model already, and {self._waiting_texts} may.",
                     hint="Ask again in a moment, or for fewer texts at a time.",
                 )
+            request.wait_its_turn()
             self._requests.append(request)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="encoder", daemon=True)
-                self._thread.start()
+            encoder = request.encoder
+            if id(encoder) not in self._threads:
+                thread = threading.Thread(target=self._work, args=(encoder,), name="encoder", daemon=True)
+                self._threads[id(encoder)] = thread
+                thread.start()
             self._changed.notify_all()
         return request.answer
 
-    def _work(self) -> None:
-        while together := self._next():
+    def _work(self, encoder: Encoder) -> None:
+        while together := self._next(encoder):
             try:
                 self._pass(together)
             except BaseException as error:  # without this thread nobody would be answered any more
-                self._fail_waiting(error)
+                self._fail_waiting(error, encoder)
 
     def _pass(self, together: list[_Request]) -> None:
         """Read a pass of requests and answer those that are read whole."""
@@ -190,23 +212,26 @@ class BatchQueue:
         self._settle([request for request, _ in slices])
         self._on_pass(Pass(sum(len(texts) for _, texts in slices), len(slices), time.monotonic() - started))
 
-    def _fail_waiting(self, error: BaseException) -> None:
-        """Give an error to every request that waits."""
+    def _fail_waiting(self, error: BaseException, encoder: Encoder | None = None) -> None:
+        """Give an error to every request that waits; or to those for an encoder."""
         with self._changed:
-            failed = list(self._requests)
-            self._requests.clear()
+            failed = [request for request in self._requests if encoder in (None, request.encoder)]
+            self._requests = [request for request in self._requests if request not in failed]
         for request in failed:
             _fail(request, error)
 
-    def _next(self) -> list[_Request]:
-        """Wait for requests and return those of the next pass; none once the queue is closed."""
+    def _next(self, encoder: Encoder) -> list[_Request]:
+        """Wait for an encoder's requests and return those of the next pass; none where it has nothing more to read."""
         with self._changed:
             while not self._closed:
-                self._requests = deque(request for request in self._requests if not request.answer.cancelled())
-                if self._requests:
-                    first = self._requests[0]
-                    return [request for request in self._requests if request.goes_with(first)]
-                self._changed.wait()
+                self._requests = [request for request in self._requests if not request.answer.cancelled()]
+                own = [request for request in self._requests if request.encoder is encoder]
+                if own:
+                    first = min(own, key=lambda request: request.due)
+                    return [request for request in own if request.goes_with(first)]
+                if not self._changed.wait(IDLE_SECONDS):
+                    break
+            del self._threads[id(encoder)]
             return []
 
     def _shares(self, together: list[_Request]) -> list[tuple[_Request, Sequence[str]]]:
@@ -220,7 +245,7 @@ class BatchQueue:
         for place, request in enumerate(by_size):
             most = min(request.left, left // (len(by_size) - place))
             texts = request.texts[request.done : request.done + most]
-            taken[request] = texts[: _fitting(texts, PASS_CHARACTERS // len(by_size))]
+            taken[request] = texts[: _fitting(texts, request.characters // len(by_size))]
             left -= len(taken[request])
         return [(request, taken[request]) for request in together if request in taken]
 
@@ -232,6 +257,7 @@ class BatchQueue:
                     continue  # the queue was closed meanwhile
                 self._requests.remove(request)
                 if request.left and not request.answer.done():
+                    request.wait_its_turn()
                     self._requests.append(request)
         for request in read:
             if not request.left:
@@ -299,7 +325,7 @@ def _stopping() -> RetrieverError:
 
 
 class QueuedEncoder(WrappedEncoder):
-    """An encoder whose texts are read by a queue's thread, together with what others ask of it.
+    """An encoder whose texts are read by a thread of a queue, together with what others ask of it.
 
     Args:
         encoder: what reads in the end.
@@ -322,7 +348,7 @@ class QueuedEncoder(WrappedEncoder):
         words: int = 0,
         on_tokens: Callable[[int], None] | None = None,
     ) -> list[Encoded]:
-        """Wait for the queue's thread to read; nothing is asked of it where there are no texts."""
+        """Wait for the encoder's thread to read; nothing is asked of it where there are no texts."""
         if not texts or not instructions:
             return self._encoder.encode_views(texts, instructions, words=words, on_tokens=on_tokens)
         return self._queue.read(self._encoder, list(texts), instructions, words=words, on_tokens=on_tokens)

@@ -90,6 +90,7 @@ def refused(response, status, code, *parts):
     assert response.status_code == status, response.text
     error = response.json()["error"]
     assert error["code"] == code, error
-    missing = [part for part in parts if part not in error["message"]]
+    assert not error["hint"] or error["hint"] not in error["message"]  # nothing is said twice
+    missing = [part for part in parts if part not in f"{error['message']} {error['hint']}"]
     assert not missing, error
     return True

@@ -237,7 +237,7 @@ def test_categories_are_read_as_far_as_is_said_and_proposed(server, reader):
     assert proposed["reader"] == NAME
     assert [entry["texts"] for entry in proposed["categories"]] == [10, 10, 10]
     assert proposed["categories"][0]["description"].startswith("Answers such as")
-    assert refused(classify(propose=True, into=["a", "b"]), 400, "invalid_request", "sorts nothing")
+    assert refused(classify(propose=True, into=["a", "b"]), 400, "invalid_request", "only offers categories")
     assert refused(classify(), 400, "invalid_request", "No categories are named")
     assert refused(classify(into=["a", "b"], read=0), 400, "invalid_request", "0 texts are to be read")
 

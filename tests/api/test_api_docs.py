@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import re
+import shlex
 from dataclasses import fields
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,7 +16,7 @@ from index_fakes import MOOD, PRODUCT
 from retriever.api.http.embeddings import EmbeddingsRequest
 from retriever.api.http.run import CONNECTIONS
 from retriever.api.mcp.server import TOOLS, WRITING_TOOLS
-from retriever.api.settings import HOST, PORT, ServerLimits, read_instructions
+from retriever.api.settings import HOST, PORT, ServerLimits, Tokens, read_instructions
 from retriever.core.types import Document
 from retriever.workspace import Index
 
@@ -28,13 +29,26 @@ def block(holds):
     return found
 
 
-def test_the_request_of_the_page_is_answered(serve):
-    url, kind, body = re.search(r"curl -s (\S+) -H '([^']*)' -d '([^']*)'", block("curl")).groups()
+def sent(server, command):
+    """The answer to a request that curl would send."""
+    _, _, url, *rest = shlex.split(command.replace("$(cat writer.token)", WRITER).replace("\\\n", ""))
     assert url.startswith(f"http://{HOST}:{PORT}/")
-    server = serve()
-    name, _, value = kind.partition(": ")
-    answer = server.http.post(url.removeprefix(f"http://{HOST}:{PORT}"), content=body, headers={name: value})
-    assert len(answer.json()["data"]) == 2, answer.text
+    options = list(zip(rest[::2], rest[1::2], strict=True))
+    headers = dict(value.split(": ", 1) for name, value in options if name == "-H")
+    (body,) = [value for name, value in options if name == "-d"]
+    answer = server.http.post(url.removeprefix(f"http://{HOST}:{PORT}"), content=body, headers=headers)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_the_requests_of_the_page_are_answered_documents_by_who_may_write(serve, make):
+    make("demo")
+    server = serve(tokens=Tokens(writer=WRITER))
+    first, add, search = re.split(r"^(?=curl)", block("--writer-token-file"), flags=re.M)
+    assert "openssl rand" in first
+    assert sent(server, add)["result"]["added"] == 1
+    assert "n-1" in [hit["id"] for hit in sent(server, search)["hits"]]
+    assert len(sent(server, block("/v1/embeddings"))["data"]) == 2
 
 
 def test_the_files_of_the_page_are_read(tmp_path):
@@ -70,6 +84,8 @@ ROWS = {
     "waiting_texts": "| texts that wait for the model | {} (",
     "threads": "| searches at a time; waiting | {};",
     "waiting_requests": "; {} | 429 |",
+    "readings": "| searches for which texts are read at a time; waiting | {};",
+    "waiting_readings": "; {} | 503 with `Retry-After` |",
     "jobs": "| jobs at a time; kept after their end | {};",
     "kept_jobs": "; {} | 429 |",
     "grace_seconds": "those under way have {} s",

@@ -220,4 +220,4 @@ def test_only_who_may_write_changes_a_clustering(saved):
     undone = done(saved.post(f"{SAVED}/edits", {"undo": True}, token=WRITER, **WAITED))
     assert [one["label"] for one in undone["clusters"]] == ["kettle", "toy"]
     nothing = saved.post(f"{SAVED}/edits", {}, token=WRITER, **WAITED)
-    assert refused(nothing, 400, "invalid_request", "undo, or neither")
+    assert refused(nothing, 400, "invalid_request", "`undo`, or neither")

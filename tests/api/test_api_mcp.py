@@ -13,8 +13,9 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-from retriever.api.mcp.context import ANSWER_CHARACTERS, Bounded
+from retriever.api.mcp.context import ANSWER_CHARACTERS, Bounded, for_agents
 from retriever.api.mcp.server import TOOLS, WRITING_TOOLS
+from retriever.core.requests import SearchOptions
 from retriever.core.types import Document
 from retriever.workspace import Index
 
@@ -85,12 +86,37 @@ def test_indexes_are_listed_and_described(server, make):
         ("other", 1, [PRODUCT]),
         ("reviews", 30, [PRODUCT]),
     ]
+    assert [one["half_read"] for one in found] == [[], []]
     described = answer(server, "describe", index="reviews")
     assert (described["documents"], described["fields"]) == (30, ["half", "stars"])
     assert described["stars"]["values"] == {str(star): 6 for star in range(1, 6)}
     assert failed(server, "describe", "Which index is meant?", "other, reviews")
     for name in ("gone", "../indexes/reviews", "."):
         assert failed(server, "describe", f"no index {name!r}", index=name)
+
+
+def test_questions_that_are_half_read_are_listed_with_their_share(server, indexes, encoder):
+    with Index(indexes / "reviews", encoder=encoder, search_options=SearchOptions(token_budget=400, rounds=1)) as index:
+        index.search("kettle", instruction=MOOD, k=1)
+        (view,) = [view for view in index.views() if view.lazy]
+    assert 0 < view.coverage < 1
+    (found,) = answer(server, "list_indexes")["indexes"]
+    assert found["half_read"] == [{"instruction": MOOD, "coverage": round(view.coverage, 3)}]
+    assert found["instructions"] == [PRODUCT]
+
+
+@pytest.mark.parametrize(
+    ("hint", "shown"),
+    [
+        ('Say it: --instruction "What broke?"', 'Say it: `instruction` "What broke?"'),
+        ("Loosen --where; `retriever status` shows what the index holds.", "Loosen `where`."),
+        ("Run `retriever index CORPUS` first.", "Whoever keeps the index can mend this."),
+        ("Give a query, like, or regex.", "Give a query, like, or regex."),
+        ("", ""),
+    ],
+)
+def test_hints_name_arguments_of_tools_and_no_commands(hint, shown):
+    assert for_agents(hint) == shown
 
 
 def test_a_search_gives_ids_scores_and_addresses(server):

@@ -81,6 +81,9 @@ def test_clusters_bring_verdict_and_caution(server):
 
 def test_agents_are_told(server):
     found = answer(server, "cluster", instruction=PRODUCT, k=2)
+    assert "give_answers" in found["verdict"]
+    for told in (found["verdict"], found["caution"], answer(server, "diagnose", instruction=PRODUCT)["verdict"]):
+        assert "retriever " not in told and "--" not in told
     assert found["verdict"] in found["caution"]
     views = answer(server, "describe")["views"]
     assert [(one["instruction"], one["followed"]) for one in views] == [(PRODUCT, "not followed")]

@@ -8,6 +8,7 @@ from index_fakes import FAULT, MOOD, PRODUCT, FakeEncoder, RichEncoder
 
 from retriever.core.errors import BusyError
 from retriever.core.types import Encoded
+from retriever.serving import batching
 from retriever.serving.batching import BatchQueue, QueuedEncoder
 
 WAIT = 120  # seconds; a busy machine
@@ -85,6 +86,42 @@ def test_of_long_texts_fewer_are_a_pass(held):
         assert other.done()
         queue.submit(held, [long * 3], PRODUCT).result(WAIT)  # one alone may be longer than a pass
     assert [len(call.texts) for call in held.calls] == [1, 3, 1, 2, 1]
+
+
+def test_what_another_encoder_reads_holds_nobody_up(held):
+    other = FakeEncoder()
+    with BatchQueue() as queue:
+        first = busy(queue, held)
+        found = queue.submit(other, ["toy"], PRODUCT).result(WAIT).views[0].embeddings
+        assert not first.done()
+        np.testing.assert_array_equal(found, other.vectors(["toy"], PRODUCT))
+        held.go.set()
+
+
+def test_an_encoder_that_has_nothing_to_read_keeps_no_thread(monkeypatch):
+    monkeypatch.setattr(batching, "IDLE_SECONDS", 0.01)
+    with BatchQueue() as queue:
+        for _ in range(2):
+            assert len(queue.submit(FakeEncoder(), ["toy"], PRODUCT).result(WAIT).views) == 1
+            (thread,) = queue._threads.values()
+            thread.join(WAIT)
+            assert not queue._threads
+
+
+@pytest.mark.parametrize(("patience", "order"), [(WAIT, ["query", "read", "read"]), (0, ["read", "query", "read"])])
+def test_queries_go_before_documents_that_have_not_waited_long(held, monkeypatch, patience, order):
+    monkeypatch.setattr(batching, "PATIENCE", patience)
+    long = "kettle " * 700  # two are more than a pass of documents
+    with BatchQueue() as queue, ThreadPoolExecutor(1) as threads:
+        busy(queue, held)
+        documents = threads.submit(QueuedEncoder(held, queue).encode_views, [long, long], [PRODUCT], words=2)
+        while queue.waiting < 3:
+            assert not documents.done()
+        query = queue.submit(held, ["sad"], MOOD)
+        held.go.set()
+        assert len(documents.result(WAIT)[0].embeddings) == 2
+        query.result(WAIT)
+    assert [call.method for call in held.calls[1:]] == order
 
 
 def test_closing_waits_no_longer_than_it_is_told(held):

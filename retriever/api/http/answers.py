@@ -12,11 +12,13 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from starlette.exceptions import HTTPException
 
 from retriever.api.problems import Problem, UnauthorizedError, problem_of
-from retriever.core.errors import BusyError, RetrieverError, UsageError
+from retriever.core.errors import BusyError, OverloadedError, RetrieverError, UsageError
 
 _LOG = logging.getLogger(__name__)
 _JSON: TypeAdapter[Any] = TypeAdapter(Any)
 RETRY_SECONDS = 1
+OVERLOADED_SECONDS = 10
+"""About what the reading of a search takes."""
 
 
 class Body(BaseModel):
@@ -28,11 +30,11 @@ class Body(BaseModel):
 class ErrorDetail(BaseModel):
     """The description of an error in an answer."""
 
-    message: str = Field(description="What happened, and the next step.")
+    message: str = Field(description="What happened.")
     type: str = Field(description="invalid_request_error or server_error.")
     param: str | None = Field(description="Always null.")
     code: str = Field(description="What kind it is, one word for programs.")
-    hint: str = Field(description="The next step alone; may be empty.")
+    hint: str = Field(description="The next step; may be empty.")
 
 
 class ErrorAnswer(BaseModel):
@@ -44,11 +46,11 @@ class ErrorAnswer(BaseModel):
         json_schema_extra={
             "example": {
                 "error": {
-                    "message": "There is no index 'reviews' here. GET /indexes names those there are.",
+                    "message": "There is no index 'reviews' here.",
                     "type": "invalid_request_error",
                     "param": None,
                     "code": "index_not_found",
-                    "hint": "GET /indexes names those there are.",
+                    "hint": "GET /indexes lists them.",
                 }
             }
         }
@@ -67,7 +69,7 @@ _MEANINGS = {
     413: "The body is too large",
     429: "Too much is going on: ask again in a moment",
     500: "The index is damaged, or something unexpected happened",
-    503: "The model cannot be loaded",
+    503: "The model cannot be loaded, or too many searches wait for texts to be read",
     504: "The answer was not there in time",
 }
 
@@ -102,7 +104,9 @@ def refusal(error: BaseException, folder: Path | None = None) -> Response:
     problem = problem_told(error, folder)
     response = answer(problem.to_json(), problem.status)
     if isinstance(error, BusyError):
-        response.headers["Retry-After"] = str(RETRY_SECONDS)
+        response.headers["Retry-After"] = str(
+            OVERLOADED_SECONDS if isinstance(error, OverloadedError) else RETRY_SECONDS
+        )
     if isinstance(error, UnauthorizedError):
         response.headers["WWW-Authenticate"] = "Bearer"
     return response
@@ -132,7 +136,7 @@ def handle_errors(app: FastAPI, folder: Path) -> None:
 
 
 def _no_json() -> UsageError:
-    return UsageError("The body is no JSON in UTF-8.", hint="Send one JSON object in UTF-8.")
+    return UsageError("The body is not JSON in UTF-8.", hint="Send one JSON object in UTF-8.")
 
 
 def _explained(errors: Sequence[Any]) -> UsageError:
@@ -142,7 +146,7 @@ def _explained(errors: Sequence[Any]) -> UsageError:
         names = ", ".join(repr(str(error["loc"][-1])) for error in unknown[:5])
         return UsageError(
             f"Unknown {'fields' if len(unknown) > 1 else 'field'} {names}.",
-            hint="Leave it out, or look at /docs for the fields there are: none is dropped in silence.",
+            hint=f"Leave {'them' if len(unknown) > 1 else 'it'} out; /docs lists the fields.",
         )
     first = errors[0]
     if first["type"] == "json_invalid":
@@ -150,6 +154,6 @@ def _explained(errors: Sequence[Any]) -> UsageError:
     place = ".".join(str(part) for part in first["loc"][1:])  # the first says where: body, query, path
     if first["type"] == "missing":
         what = f"The field {place!r} is missing." if place else "The body is missing."
-        return UsageError(what, hint="/docs shows what belongs there.")
+        return UsageError(what, hint="/docs shows what the fields hold.")
     said = str(first["msg"])
-    return UsageError(f"{place or 'The body'}: {said[:1].lower()}{said[1:]}.", hint="/docs shows what belongs there.")
+    return UsageError(f"{place or 'The body'}: {said[:1].lower()}{said[1:]}.", hint="/docs shows what the fields hold.")

@@ -84,9 +84,9 @@ async def classify(
 
     service.limits.check_instruction(body.instruction)
     if body.propose and (body.into or body.several):
-        raise UsageError("propose offers categories and sorts nothing.", hint="Leave into and several out.")
+        raise UsageError("`propose` only offers categories.", hint="Leave out `into` and `several`.")
     if not body.propose and not body.into:
-        raise UsageError("No categories are named.", hint="Name them with into, or have some offered with propose.")
+        raise UsageError("No categories are named.", hint="Name them in `into`, or set `propose` to have some offered.")
     into: list[Category | str] = [
         category(item if isinstance(item, str) else item.model_dump(), "into") for item in body.into
     ]
@@ -140,7 +140,7 @@ async def edit(
     )
     edits = ClusterEdits(**body.model_dump(exclude={"undo", "author"}))
     if body.undo is bool(edits):
-        raise UsageError("Changes are asked for and undo, or neither.", hint="Send one of them.")
+        raise UsageError("The request holds changes and `undo`, or neither.", hint="Send one of the two.")
 
     def work(job: Job) -> dict[str, Any]:
         index = service.index(name, reader=body.name_by)

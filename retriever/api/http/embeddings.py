@@ -153,7 +153,7 @@ async def models(service: Served) -> Response:
 async def model(service: Served, model: Annotated[str, InPath(examples=["default"])]) -> Response:
     """Describe one model."""
     if model not in service.model_names():
-        raise NotFoundError(f"There is no model {model!r} here.", hint="GET /v1/models names those there are.")
+        raise NotFoundError(f"There is no model {model!r} here.", hint="GET /v1/models lists them.")
     return answer(_described(service, model))
 
 

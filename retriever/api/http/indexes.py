@@ -1,7 +1,7 @@
 """`/indexes`: which there are, what one holds, its documents, and search in it."""
 
-from collections.abc import AsyncIterator, Iterator
-from functools import partial
+import asyncio
+from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body, Query
@@ -13,9 +13,10 @@ from pydantic import BaseModel, Field
 from retriever.api.http.answers import Body as RequestBody
 from retriever.api.http.answers import answer, as_json, problem_told
 from retriever.api.http.gate import Served
-from retriever.api.service import Service
+from retriever.api.problems import TookTooLongError
+from retriever.api.service import Answer, Service
 from retriever.core.requests import WHERE, SearchRequest
-from retriever.core.results import KnownAnswers, SearchResult, Settling
+from retriever.core.results import KnownAnswers, Settling
 from retriever.core.text import require_text
 from retriever.core.types import Document
 from retriever.forms import made, model_fields
@@ -25,6 +26,12 @@ router = APIRouter(prefix="/indexes", tags=["Indexes"])
 IndexName = Annotated[str, InPath(description="The name of an index.", examples=["reviews"])]
 Where = Annotated[str | None, Field(description=WHERE)]
 _QUESTION = "What kind of product is this review about?"
+
+SETTLING_SECONDS = 2.0
+"""That a search waits for its settled answer, unless it says how long."""
+
+NEXT_SECONDS = 30
+"""That the address in a first answer waits for the settled one."""
 
 _SEARCHES: dict[str, Any] = {
     "plain": {"summary": "Plain", "value": {"query": "it stopped working after a few days", "k": 5}},
@@ -143,11 +150,16 @@ class SearchAnswer(BaseModel):
     steps: int | None
     hits: list[FoundHit]
     took_ms: float
-    settling: Settling | None = Field(description="Null where nothing was read for it.")
+    settling: Settling | None = Field(
+        description="Null where nothing was read for it; of a first answer, round 0 and the texts read so far."
+    )
     verdict: FoundVerdict | None = Field(
         description="Whether the model follows the instruction; null without one, and as long as nobody has looked."
     )
     known_answers: KnownAnswers | None = Field(description="Null where the filter asks for no answers.")
+    next: str | None = Field(
+        description="Of a first answer, the address of the job that reads texts for the settled one; else null."
+    )
 
 
 @model_fields(SearchRequest)
@@ -205,9 +217,19 @@ async def documents(
     responses={200: {"content": {"text/event-stream": {"schema": _EVENT}}}},
 )
 async def search(
-    service: Served, name: IndexName, body: Annotated[SearchBody, Body(openapi_examples=_SEARCHES)]
+    service: Served,
+    name: IndexName,
+    body: Annotated[SearchBody, Body(openapi_examples=_SEARCHES)],
+    wait: Annotated[
+        float,
+        Query(ge=0, le=3600, description="Seconds to wait for the settled answer, before the first one is given."),
+    ] = SETTLING_SECONDS,
 ) -> Response:
     """Search an index.
+
+    Where texts have to be read under the instruction, that goes on in the background, once for all who ask the same.
+    What is not settled within the seconds to wait is answered with the first hits, and with `next`, where the settled
+    ones will be: the `result` of that job. The same request gives them too.
 
     With `stream`, events: `first` with an answer from what was read before, where the instruction's view lacks texts;
     `settled` with the final one; `error` with an error object where that cannot be given.
@@ -216,12 +238,7 @@ async def search(
     if body.stream:
         return await _streamed(service, name, request)
 
-    def work() -> SearchResult:
-        result = service.index(name, reader=request.reader).search_many([request])[0]
-        service.look_into(name, result)
-        return result
-
-    return answer((await service.workers.run(work)).to_json())
+    return answer(_written(await service.search(name, request, wait=wait)))
 
 
 @router.post("/{name}/compare", response_model=dict[str, Any], summary="Compare a query's hits under two instructions")
@@ -235,12 +252,18 @@ async def compare(
     """Search under two instructions and tell who moved, as `retriever compare --query --json` does."""
     unchecked = [made(SearchRequest, vars(body), instruction=instruction) for instruction in body.instructions]
     requests = [service.limits.check_search(request) for request in unchecked]
+    searches = (service.search(name, request, wait=service.limits.seconds) for request in requests)
+    first, second = await asyncio.gather(*searches)
+    if first.reading or second.reading:
+        raise TookTooLongError(
+            f"The texts were not read within {service.limits.seconds:g} seconds.",
+            hint="Reading goes on: ask the same again.",
+        )
 
     def work() -> dict[str, Any]:
         from retriever.clusters.comparing import compare_ranks
 
-        first, second = service.index(name, reader=requests[0].reader).search_many(requests)
-        return compare_ranks(first, second).to_json()
+        return compare_ranks(first.result, second.result).to_json()
 
     return answer(await service.workers.run(work))
 
@@ -250,32 +273,28 @@ def written(document: Document) -> dict[str, Any]:
     return {"id": document.id, "text": document.text, "metadata": dict(document.metadata)}
 
 
+def _written(known: Answer) -> dict[str, Any]:
+    """Return an answer to a search as JSON has it."""
+    reading = known.reading
+    return {**known.result.to_json(), "next": None if reading is None else f"/jobs/{reading.id}?wait={NEXT_SECONDS}"}
+
+
 async def _streamed(service: Service, name: str, request: SearchRequest) -> Response:
     """Answer with events; what fails before the first is an error like any other."""
-    index = await service.workers.run(lambda: service.index(name, reader=request.reader))
-    answers = index.search_progressively(request)
-    first = await service.workers.run(lambda: next(answers, None))
+    first = await service.workers.run(lambda: service.begin(name, request))
     unkept = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # nor held back by a proxy until it is whole
-    return EventSourceResponse(_events(service, name, request, answers, first), headers=unkept)
+    return EventSourceResponse(_events(service, first), headers=unkept)
 
 
-async def _events(
-    service: Service,
-    name: str,
-    request: SearchRequest,
-    answers: Iterator[SearchResult],
-    first: SearchResult | None,
-) -> AsyncIterator[bytes]:
-    """Yield the first answer at once where another may follow, then the last; or why there is none."""
-    last = first
+async def _events(service: Service, known: Answer) -> AsyncIterator[bytes]:
+    """Yield the first answer at once where another follows, then the last; or why there is none."""
+    if known.reading is not None:
+        yield _event("first", _written(known))
     try:
-        if first is not None and request.instruction and first.path != "complete" and first.mode != "lexical":
-            yield _event("first", first.to_json())
-        while (following := await service.workers.run(lambda: next(answers, None))) is not None:
-            last = following
-        if last is not None:
-            yield _event("settled", last.to_json())
-            await service.workers.run(partial(service.look_into, name, last))
+        while known.reading is not None:
+            await service.wait_for(known.reading.job, service.limits.seconds)
+            known = service.so_far(known)
+        yield _event("settled", _written(known))
     except Exception as error:
         yield _event("error", problem_told(error, service.folder).to_json())
 

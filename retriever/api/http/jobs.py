@@ -17,6 +17,7 @@ from retriever.api.problems import NotFoundError, problem_of
 from retriever.api.service import Service
 from retriever.clusters.budget import BUDGET
 from retriever.core.errors import UsageError
+from retriever.core.results import SearchResult
 from retriever.core.text import is_text, require_text
 from retriever.core.types import JSON, Document
 from retriever.index.files import DEEPEST, LONGEST_ID
@@ -204,7 +205,8 @@ def _checked(service: Service, given: GivenDocument) -> Document:
     service.limits.check_text(given.text, f"The text of {given.id!r}")
     if not _plain(given.metadata, DEEPEST):
         raise UsageError(
-            f"The metadata of {given.id!r} is nested too deeply, or no text.", hint=f"{DEEPEST} levels at most."
+            f"The metadata of {given.id!r} is nested too deeply, or holds characters that cannot be stored.",
+            hint=f"Send {DEEPEST} levels at most, in valid Unicode.",
         )
     return Document(given.id, given.text, given.metadata)
 
@@ -241,7 +243,7 @@ async def begun(
 
 
 def _find(service: Service, id: str) -> Job:
-    job = service.jobs.find(id)
+    job = service.find_job(id)
     if job is None:
         raise NotFoundError(
             f"There is no job {id!r}.", hint="The last ones are kept after their end, until the server stops."
@@ -251,6 +253,7 @@ def _find(service: Service, id: str) -> Job:
 
 def _told(service: Service, id: str, job: Job) -> dict[str, Any]:
     now = job.snapshot()
+    result = now.result.to_json() if isinstance(now.result, SearchResult) else now.result
     return {
         "id": id,
         "title": job.title,
@@ -258,6 +261,6 @@ def _told(service: Service, id: str, job: Job) -> dict[str, Any]:
         "status": now.status,
         "seconds": round(now.seconds, 3),
         "progress": now.progress,
-        "result": now.result,
+        "result": result,
         "error": None if now.error is None else problem_of(now.error, service.folder).to_json()["error"],
     }

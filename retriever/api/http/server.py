@@ -42,6 +42,7 @@ async def metrics(service: Served, request: Request) -> Response:
     """Tell what was counted since the server began."""
     counted: Metrics = request.app.state.metrics
     counted.waiting.set(service.queue.waiting)
+    counted.readings.set(len(service.readings.unfinished()))
     counted.jobs.set(sum(not job.snapshot().over for job in service.jobs.named("").values()))
     return Response(counted.page(), media_type=CONTENT_TYPE_LATEST)
 
@@ -65,6 +66,7 @@ class Metrics:
         )
         self._pass_seconds = Counter("retriever_model_seconds", "Time the model has worked.", registry=self.registry)
         self.waiting = Gauge("retriever_waiting_texts", "Texts that wait for the model.", registry=self.registry)
+        self.readings = Gauge("retriever_readings", "Searches that texts are read for.", registry=self.registry)
         self.jobs = Gauge("retriever_running_jobs", "Jobs that are running.", registry=self.registry)
 
     def count_answer(self, method: str, route: str, status: int, seconds: float) -> None:

@@ -1,7 +1,8 @@
 """What tools share: an index by its name or the only one, errors in our words, jobs, and answers of bounded size."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, TypeVar
 from urllib.parse import quote, unquote
 
@@ -13,6 +14,7 @@ from retriever.api.service import Service
 from retriever.core.errors import BusyError, IndexNotFoundError, RetrieverError, UsageError
 from retriever.core.requests import WHERE
 from retriever.core.types import Document
+from retriever.core.verdicts import Verdict
 from retriever.serving.jobs import Job
 
 T = TypeVar("T")
@@ -25,6 +27,12 @@ _EQUAL_IDS = 10
 _SCHEME = "retriever://"
 _WAIT = 45.0  # seconds that a call waits for a job; clients give up after about a minute
 _KEPT = 600.0  # seconds; what ended before that may be of documents that have changed since
+
+_HELP = "`search` and `cluster` take a `reader`; an agent that may write hands in answers with `give_answers`."
+_FOR_THE_KEEPER = "Whoever keeps the index can mend this."
+_OPTION = re.compile(r"`?--(instruction|where|by|reader|query|like|regex|mode|index|k|read)\b`?")
+_COMMAND = re.compile(r"\bretriever [a-z]+|--[a-z]")
+_SENTENCE_END = re.compile(r"(?<=[.;?!]) ")
 
 IndexName = Annotated[
     str, Field(description="Name of the index, as list_indexes gives it; may be left out where there is one alone.")
@@ -51,13 +59,21 @@ class ToolContext:
         self.limits = service.limits
 
     async def work(self, do: Callable[[], T]) -> T:
-        """Do work on a thread, and word errors as the command line does.
+        """Do work on a thread, and word errors for agents.
 
         Raises:
             ToolError: it failed.
         """
+        return await self.answered(self.service.workers.run(do))
+
+    async def answered(self, answer: Awaitable[T]) -> T:
+        """Wait for an answer, and word errors for agents.
+
+        Raises:
+            ToolError: there is none.
+        """
         try:
-            return await self.service.workers.run(do)
+            return await answer
         except RetrieverError as error:
             raise self.tool_error(error) from error
 
@@ -98,7 +114,7 @@ class ToolContext:
         names = self.service.names()
         if given in names:
             return given
-        known = f"There are: {', '.join(names[:20])}." if names else "There is none yet: make one with retriever index."
+        known = f"There are: {', '.join(names[:20])}." if names else "There is none yet."
         if given:
             raise IndexNotFoundError(f"There is no index {given!r} here.", hint=known)
         if len(names) != 1:
@@ -106,9 +122,21 @@ class ToolContext:
         return names[0]
 
     def tool_error(self, error: BaseException) -> ToolError:
-        """Return an error as agents are told it: what happened, and the next step."""
+        """Return an error as agents are told it: what happened, and the next step that they can take."""
         problem = problem_of(error, self.service.folder)
-        return ToolError(f"{problem.message} {problem.hint}".strip())
+        return ToolError(f"{problem.message} {for_agents(problem.hint)}".strip())
+
+
+def for_agents(hint: str) -> str:
+    """Return a hint with a tool's arguments in place of options; sentences that name a command are left out."""
+    sentences = _SENTENCE_END.split(_OPTION.sub(r"`\1`", hint))
+    kept = " ".join(sentence for sentence in sentences if not _COMMAND.search(sentence))
+    return re.sub(";$", ".", kept) if kept or not hint else _FOR_THE_KEEPER
+
+
+def verdict_of(verdict: Verdict) -> str:
+    """Return a verdict as agents are told it: where it warns, with the tools and arguments that help."""
+    return f"{verdict.saying} {_HELP}" if verdict.warns else verdict.saying
 
 
 def uri_of(index: str, document: str) -> str:

@@ -20,13 +20,14 @@ from retriever.index.counting import count_documents, known_fields
 from retriever.index.profiling import Profile, profile, read_columns
 
 _VALUES = 12
+_INSTRUCTIONS = 8
 
 
 async def list_indexes(context: ToolContext) -> dict[str, Any]:
     """Name the indexes (corpora) there are, how many documents each has, and what it has been asked before.
 
-    Begin here. Searching and clustering under an instruction of this list is quick; under a new one, the model has
-    to read first.
+    Begin here. Searching and clustering under one of `instructions` is quick. Of those in `half_read` a part of the
+    texts, `coverage`, is read; under these and under a new one, texts are read first.
     """
 
     def described(name: str) -> dict[str, Any]:
@@ -34,8 +35,13 @@ async def list_indexes(context: ToolContext) -> dict[str, Any]:
             status = context.service.index(name).status()
         except RetrieverError as error:
             return {"index": name, "problem": error.message}
-        instructions = [view.instruction for view in status.views if view.instruction and not view.lazy]
-        return {"index": name, "documents": status.documents, "instructions": instructions[:8]}
+        views = [view for view in status.views if view.instruction]
+        half_read = [
+            {"instruction": view.instruction, "coverage": round(view.coverage, 3)} for view in views if view.lazy
+        ]
+        instructions = [view.instruction for view in views if not view.lazy]
+        heads = {"index": name, "documents": status.documents, "instructions": instructions[:_INSTRUCTIONS]}
+        return {**heads, "half_read": half_read[:_INSTRUCTIONS]}
 
     bounded = Bounded()
     names = await context.work(context.service.names)

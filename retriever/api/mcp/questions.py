@@ -6,18 +6,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from retriever.api.mcp.context import MOST_HITS, Bounded, IndexName, Reader, ToolContext, Where, hit_of
+from retriever.api.mcp.context import (
+    MOST_HITS,
+    Bounded,
+    IndexName,
+    Reader,
+    ToolContext,
+    Where,
+    hit_of,
+    verdict_of,
+)
 from retriever.core.requests import SearchRequest
 from retriever.core.results import KnownAnswers
 from retriever.forms import made, tool_arguments
 from retriever.serving.jobs import Job
+from retriever.serving.readings import Reading
 from retriever.workspace import Index
 
 if TYPE_CHECKING:
-    from retriever.clusters.clustering import Cluster
+    from retriever.clusters.clustering import Cluster, Clustering
     from retriever.clusters.comparing import Side
 
 _HITS = 10
+SEARCH_WAIT = 15.0  # seconds that a search waits for its settled hits
 _DIAGNOSIS = ("level", "verdict", "instruction", "chance", "texts", "words")
 
 
@@ -29,23 +40,29 @@ async def search(context: ToolContext, *, index: IndexName = "", **options: obje
     says of how many of a hundred random pairs the texts are less alike; `words` are what the model answers to the
     instruction for that document. path `lazy` means that not every document has been read under the instruction.
     `verdict` says whether the model follows the instruction at all; null where nobody has looked: call `diagnose`.
+    Under a new instruction texts are read first: where that takes long, `status` is `settling` and hits are the first
+    ones, which do not go by the instruction yet; the same call gives the settled ones later.
     """
 
-    def searched() -> dict[str, Any]:
-        request = context.limits.check_search(made(SearchRequest, options))
-        name, bounded = context.index_name(index), Bounded()
-        result = context.service.index(name, reader=request.reader).search_many([request])[0]
-        context.service.look_into(name, result)
+    def prepared() -> tuple[str, SearchRequest]:
+        return context.index_name(index), context.limits.check_search(made(SearchRequest, options))
+
+    name, request = await context.work(prepared)
+    answer = await context.answered(context.service.search(name, request, wait=SEARCH_WAIT))
+
+    def shown() -> dict[str, Any]:
+        bounded, result = Bounded(), answer.result
         document = result.to_json()
         hits = bounded.take(document["hits"], lambda hit: hit_of(bounded, name, hit), of="hits")
         subject = {key: getattr(request, key) for key in ("query", "like", "regex")}
         subject = {key: bounded.text(value) for key, value in subject.items() if value is not None}
         kept: dict[str, Any] = {key: document[key] for key in ("instruction", "path", "mode")}
-        kept["verdict"] = None if result.verdict is None else result.verdict.sentence
+        kept["verdict"] = None if result.verdict is None else verdict_of(result.verdict)
+        kept |= {"status": "done"} if answer.reading is None else _settling(answer.reading)
         kept |= _known(result.known_answers)
         return bounded.closed({"index": name, **subject, **kept, "hits": hits})
 
-    return await context.work(searched)
+    return await context.work(shown)
 
 
 async def cluster(
@@ -82,8 +99,8 @@ async def cluster(
         groups = bounded.take(clustering.clusters, lambda group: _group(bounded, group), of="groups")
         units = clustering.material.units
         sizes = {"documents": len(clustering.topics), **({} if units is None else {"units": units})}
-        verdict = None if clustering.verdict is None else clustering.verdict.sentence
-        heads = {"index": name, "instruction": instruction, "verdict": verdict, "caution": clustering.caution}
+        verdict = None if clustering.verdict is None else verdict_of(clustering.verdict)
+        heads = {"index": name, "instruction": instruction, "verdict": verdict, "caution": _caution(clustering)}
         return bounded.closed({**heads, **_known(clustering.known_answers), **sizes, "groups": groups})
 
     return await context.job("cluster", (name, instruction, k, where, by, reader), work)
@@ -129,10 +146,23 @@ async def diagnose(
 
     def work(job: Job) -> dict[str, Any]:
         context.limits.check_instruction(instruction)
-        diagnosis = context.service.index(name).teaching.diagnose(instruction, progress=job.follow).to_json()
-        return {"index": name, **{key: diagnosis[key] for key in _DIAGNOSIS}, "left_out": []}
+        diagnosis = context.service.index(name).teaching.diagnose(instruction, progress=job.follow)
+        document = {**diagnosis.to_json(), "verdict": verdict_of(diagnosis.verdict)}
+        return {"index": name, **{key: document[key] for key in _DIAGNOSIS}, "left_out": []}
 
     return await context.job("diagnose", (name, instruction), work)
+
+
+def _caution(clustering: "Clustering") -> str:
+    """Return the caution of a clustering, its verdict as agents are told it."""
+    verdict = clustering.verdict
+    return clustering.caution if verdict is None else clustering.caution.replace(verdict.sentence, verdict_of(verdict))
+
+
+def _settling(reading: Reading) -> dict[str, Any]:
+    """Return how far the reading of a search is, and how to ask for what comes of it."""
+    said = "These are the first hits. Texts are read under the instruction: call search again with the same arguments."
+    return {"status": "settling", "progress": reading.job.snapshot().progress, "next": said}
 
 
 def _known(known: KnownAnswers | None) -> dict[str, str]:
@@ -192,4 +222,4 @@ def _groups(index: Index, bounded: Bounded, instructions: tuple[str, str], where
 
 def _sentences(sides: "Sequence[Side]") -> list[str | None]:
     """Return of both instructions whether the model follows them; None where nobody has looked."""
-    return [None if side.verdict is None else side.verdict.sentence for side in sides]
+    return [None if side.verdict is None else verdict_of(side.verdict) for side in sides]

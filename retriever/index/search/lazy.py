@@ -4,7 +4,7 @@ Candidates come from the base view, by the query under either instruction, and f
 under the instruction, as far as a token budget reaches.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
 
@@ -91,8 +91,8 @@ class Queries:
         base: the view that candidates come from.
         plain: as the base view's source has them (n, dim).
         asked: as the encoder reads them under the given one (n, dim); None where another encoder fills the base view.
-        shown: as the instruction's source has them (n, dim).
-        steps: K that was spent on each; None where the encoder generates nothing.
+        shown: gives them as the instruction's source has them (n, dim); encoded at the first call, so that a first
+            answer from the base view waits for no language model.
     """
 
     sources: Sources
@@ -100,8 +100,7 @@ class Queries:
     base: View
     plain: Embeddings
     asked: Embeddings | None
-    shown: Embeddings
-    steps: int | None
+    shown: Callable[[], Embeddings]
 
     @property
     def filled(self) -> list[Source]:

@@ -7,6 +7,7 @@ so that nothing is searched for twice.
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import islice
 from typing import TypeVar
 
@@ -51,7 +52,7 @@ from retriever.index.sources.filling import encode_queries, of_one_encoder
 from retriever.index.sources.source import Source
 from retriever.index.verdicts.judging import judge_view, wants_judging
 from retriever.store.database import Store
-from retriever.store.views import ViewKey
+from retriever.store.views import View, ViewKey
 
 T = TypeVar("T")
 
@@ -141,34 +142,27 @@ class Searcher:
         source = sources.of(request.instruction or "")
         base, view = sources.base, self._loaded(sources, source)
         weighed = source.evidence and request.like is None
-        steps = with_steps(source.root.reader, request.steps).spec.steps
         if view is not None and (source == base or view.coverage(pool.allowed) == 1):
             (vectors,) = encode_queries([source], now.queries, request.steps)
             if weighed:
                 pool = replace(pool, beside=self._beside(now, sources, pool))
             answers = self._in_view(request, source, view, vectors, pool)
-            return self._answered(now, replace(answers, steps=steps))
+            return self._answered(now, replace(answers, steps=_steps(source, request)))
         base_view = self._loaded(sources, base)
         if base_view is None:
             nothing = Answer(Ranking([], []), None, [], [])
             return self._answered(now, Answers(None, "base", [nothing] * len(now.queries)))
-        if weighed:
-            plain = base.reader.encode_queries(plain_queries(now.queries, request))
-            (shown,) = encode_queries([source], now.queries, request.steps)
-            under = shown
-        else:
-            plain, under, shown = encode_queries([base, source.root, source], now.queries, request.steps)
-        comparable = under if source.root != base and of_one_encoder(base, source.root) else None
-        queries = Queries(sources, source, base_view.view, plain, comparable, shown, steps)
+        queries = _as_vectors(now, sources, source, base_view.view, weighed=weighed)
         pool = self._in_base(request, queries, pool)
         settled = view is not None and has_settled(self._store, search, view.view)
         if view is not None and (mostly_filled(view, pool.allowed) or settled or not queries.read):
-            answers = self._in_view(request, source, view, shown, pool)
+            answers = self._in_view(request, source, view, queries.shown(), pool)
+            answers = replace(answers, steps=_steps(source, request))
         else:
             dense = [cut(ranking, self._depth(request)) for ranking in pool.plain]
-            answers = self._fused(request, base_view, dense, plain, replace(pool, beside=None))
+            answers = self._fused(request, base_view, dense, queries.plain, replace(pool, beside=None))
         unfinished = Unfinished(search, queries, pool) if queries.read and not settled else None
-        return self._answered(now, replace(answers, steps=steps), unfinished)
+        return self._answered(now, answers, unfinished)
 
     def _loaded(self, sources: Sources, source: Source) -> LoadedView | None:
         """Return the view of a source as it is; None where there is none yet."""
@@ -188,6 +182,7 @@ class Searcher:
             try:
                 if not self._serves(begun):
                     return False
+                begun.queries.shown()  # now, and not while a state of the database is held
                 wanted, read = self._read(reading, number)
                 self._judge(reading)
                 results = self._steadily(lambda: self._final(begun))
@@ -279,7 +274,7 @@ class Searcher:
                 return []
             depth = max(self._options.candidates, self._depth(begun.asked.request))
             teachers = [self._views.loaded(queries.base), *self._complete_beside(queries.source.root)]
-            return learned_rankings(self._store, teachers, view, queries.shown, depth, begun.found.allowed)
+            return learned_rankings(self._store, teachers, view, queries.shown(), depth, begun.found.allowed)
 
     def _complete_beside(self, source: Source) -> list[LoadedView]:
         """Return the view of another instruction by the same encoder that was used last and has every text, if any."""
@@ -296,8 +291,8 @@ class Searcher:
             return None
         if pool.state != state_of(self._store, queries.base):
             pool = self._in_base(now.request, queries, self._by_words(now))
-        answers = self._in_view(now.request, queries.source, view, queries.shown, pool)
-        return self._answered(now, replace(answers, steps=queries.steps)).results
+        answers = self._in_view(now.request, queries.source, view, queries.shown(), pool)
+        return self._answered(now, replace(answers, steps=_steps(queries.source, now.request))).results
 
     def _by_words(self, search: Asked) -> Found:
         """Find what the filter allows and what the words of the queries find, where they have a say."""
@@ -388,6 +383,23 @@ class Searcher:
             require_fitting(self._store, search.where)
         known = None if search.where is None else search.where.known
         return First([replace(result, final=unfinished is None, known_answers=known) for result in results], unfinished)
+
+
+def _as_vectors(search: Asked, sources: Sources, source: Source, base: View, *, weighed: bool) -> Queries:
+    """Return the queries of a request as vectors; where another encoder fills the base view, its own alone for now."""
+    request, beside = search.request, source.root != sources.base and of_one_encoder(sources.base, source.root)
+    if beside and not weighed:
+        plain, under, vectors = encode_queries([sources.base, source.root, source], search.queries, request.steps)
+        return Queries(sources, source, base, plain, under, lambda: vectors)
+    shown = cache(lambda: encode_queries([source], search.queries, request.steps)[0])
+    texts = plain_queries(search.queries, request) if weighed else search.queries
+    (plain,) = encode_queries([sources.base], texts)
+    return Queries(sources, source, base, plain, shown() if beside else None, shown)
+
+
+def _steps(source: Source, request: SearchRequest) -> int | None:
+    """Return K that is spent on a query of a source; None where its encoder generates nothing."""
+    return with_steps(source.root.reader, request.steps).spec.steps
 
 
 def _of_one_encoder(key: ViewKey, other: ViewKey) -> bool:

@@ -1,0 +1,131 @@
+"""Searches that read on in the background: equal ones once, those under one question of an index in turn."""
+
+import secrets
+import threading
+from collections import deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+from retriever.core.errors import OverloadedError
+from retriever.core.results import SearchResult
+from retriever.serving.jobs import Job
+
+KEPT = 64
+"""Readings that are over and can still be asked for."""
+
+Settle = Callable[[Job], tuple[SearchResult, int]]
+"""Gives the settled answer to a search, and the revision of its index at the end."""
+
+
+@dataclass(eq=False, slots=True)
+class Reading:
+    """A search that reads on.
+
+    Attributes:
+        id: to ask for it by.
+        job: the work; its result is the settled `SearchResult`.
+        revision: of the index at its end; None before that, and where it failed.
+        told: whether somebody was told of its error.
+    """
+
+    id: str
+    job: Job
+    revision: int | None = None
+    told: bool = False
+
+    def run(self, settle: Settle) -> None:
+        """Do the work on this thread."""
+
+        def work(job: Job) -> SearchResult:
+            job.check()  # it may have been stopped while it waited
+            result, self.revision = settle(job)
+            return result
+
+        self.job.run(work)
+
+
+class Readings:
+    """Searches that read on, for all clients of a process; safe in all threads.
+
+    Args:
+        running: most that go on at a time.
+        waiting: most that wait for their turn.
+    """
+
+    def __init__(self, *, running: int, waiting: int) -> None:
+        self._most_running = running
+        self._most = running + waiting
+        self._lock = threading.Lock()
+        self._known: dict[Hashable, Reading] = {}  # oldest first
+        self._lines: dict[Hashable, deque[tuple[Reading, Settle]]] = {}  # the first of each is under way or next
+        self._ready: deque[Hashable] = deque()  # lines of which none is under way
+        self._running = 0
+
+    def join(self, key: Hashable, line: Hashable, index: str, settle: Settle) -> Reading:
+        """Return the reading of a key that is under way, whoever began it, or begin it.
+
+        Args:
+            key: tells the search from all others.
+            line: what readings have in common that go one after the other.
+            index: its name.
+            settle: reads on, and gives what comes of it.
+
+        Raises:
+            OverloadedError: as many wait as may.
+        """
+        with self._lock:
+            known = self._known.get(key)
+            if known is not None and not known.job.snapshot().over:
+                return known
+            unfinished = sum(map(len, self._lines.values()))
+            if unfinished >= self._most:
+                raise OverloadedError(
+                    f"{unfinished} searches wait for texts to be read under their questions, and no more may.",
+                    hint="Ask again in a moment. Searches without a question, or under one that was read, go on.",
+                )
+            self._known.pop(key, None)
+            reading = self._known[key] = Reading(secrets.token_hex(8), Job("A search", index))
+            if line not in self._lines:
+                self._lines[line] = deque()
+                self._ready.append(line)
+            self._lines[line].append((reading, settle))
+            self._begin()
+            over = [other for other, kept in self._known.items() if kept.job.snapshot().over]
+            for other in over[: max(0, len(over) - KEPT)]:
+                del self._known[other]
+            return reading
+
+    def known(self, key: Hashable) -> Reading | None:
+        """Return the reading of a key, under way or over."""
+        with self._lock:
+            return self._known.get(key)
+
+    def find(self, id: str) -> Reading | None:
+        """Return the reading of an id, under way or over."""
+        with self._lock:
+            return next((reading for reading in self._known.values() if reading.id == id), None)
+
+    def unfinished(self) -> list[Job]:
+        """Return the jobs under way and waiting."""
+        with self._lock:
+            return [reading.job for line in self._lines.values() for reading, _ in line]
+
+    def _begin(self) -> None:
+        """Begin what is next, as far as more may go on; the caller holds the lock."""
+        while self._ready and self._running < self._most_running:
+            self._running += 1
+            threading.Thread(target=self._read, args=(self._ready.popleft(),), name="reading", daemon=True).start()
+
+    def _read(self, line: Hashable) -> None:
+        """Do the first of a line, and put the line behind those that wait."""
+        with self._lock:
+            reading, settle = self._lines[line][0]
+        reading.run(settle)
+        with self._lock:
+            self._running -= 1
+            self._lines[line].popleft()
+            if self._lines[line]:
+                self._ready.append(line)
+            else:
+                del self._lines[line]
+            self._begin()
