@@ -14,7 +14,6 @@ from retriever.clusters.budget import BUDGET
 from retriever.clusters.clustering import Cluster, Clustering
 from retriever.clusters.numbers import GroupNumbers, Numbers
 from retriever.core.fields import values_by_name
-from retriever.core.results import IndexStatus
 from retriever.core.types import Document
 from retriever.index.profiling import Columns, iso_date, star_value
 from retriever_app import text
@@ -24,11 +23,10 @@ MOST_GROUPS = 35
 MOST_READ = 10_000_000
 DEEPEST = 5  # times that one may look closer at a part
 QUOTES = 3
-AT_ONCE = 20.0  # seconds of reading that nobody is asked about first
+AT_ONCE = 60  # reviews that are read without asking first
 QUOTE = 120  # characters
 _TIP = 140
 _STARS = (5, 10)  # scales of ratings
-_SLOW = 10.0  # reviews read a second where nothing tells better
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,18 +347,6 @@ def rows(found: Clustering, chosen: Sequence[int]) -> list[dict[str, object]]:
 def part_name(found: Clustering, part: Part) -> str:
     """Name a part of a clustering."""
     return text.listed([name_of(cluster) for cluster in found.clusters if cluster.number in part.clusters])
-
-
-def expected_seconds(status: IndexStatus, texts: int) -> float:
-    """Estimate the seconds that reading some texts under an instruction may take, as the index's last runs went."""
-    cheap = {str(view.view) for view in status.views if status.plain is not None and not view.instruction}
-    for run in status.runs:
-        counts = run["statistics"]
-        embedded = sum(count for view, count in counts.get("embedded", {}).items() if str(view) not in cheap)
-        seconds = counts.get("seconds", 0)
-        if embedded and seconds:
-            return float(texts * seconds / embedded)
-    return texts / _SLOW
 
 
 def short(value: str, most: int) -> str:

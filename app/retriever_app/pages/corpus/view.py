@@ -14,6 +14,7 @@ from retriever.serving.jobs import Job
 from retriever.workspace import Index
 from retriever_app import charts, example_file, resources, state, text
 from retriever_app.components import action_button, facts, show_problem, showing_problems, theme, watch
+from retriever_app.estimates import seconds_a_text
 from retriever_app.pages.corpus import job as intake
 from retriever_app.pages.corpus import model
 from retriever_app.pages.corpus.job import Plan, Preview
@@ -108,7 +109,7 @@ def _ended(name: str, job: Job, plan: Plan | None) -> None:
             if plan is not None:
                 _go_on(plan)
         else:
-            st.text(f"{job.title} is done: {model.report_line(snapshot.result)}")
+            st.text(f"{job.title} is done: {model.report_line(snapshot.result, snapshot.seconds)}")
         with st.container(horizontal=True):
             if snapshot.status == "done" and state.current(Chosen).index != index:
                 st.button("Show it", key=f"show {name}", type="primary", on_click=lambda: _show(index))
@@ -224,8 +225,11 @@ def _prepare(file: Path) -> None:
     sentences = name not in place.names() and st.toggle(
         "Sentence by sentence", key=f"sentences {file.parent.name}", help=model.SENTENCES_HELP
     )
-    if preview.total:
-        st.caption(model.time_line(preview.total, len(instructions)))
+    if preview.total and not sentences:
+        known = [status for status in resources.statuses().values() if status.units == "documents"]
+        rate, under = (seconds_a_text(known, instruction=under) for under in (False, True))
+        if line := model.time_line(preview.total, len(instructions), rate, under):
+            st.caption(line)
     count = f"{preview.total:,} " if preview.total else ""
     if st.button(f"Index {count}reviews", type="primary", disabled=not columns.text):
         _begin(Plan(file, name, columns, tuple(instructions), sentences))
@@ -279,14 +283,15 @@ def _summary(index: Index) -> None:
     with left:
         if profile.stars:
             _bars("Stars", model.star_counts(profile))
-        if profile.months:
-            st.markdown("**Reviews by month**")
-            spec = charts.month_chart(profile.months, theme().of(0), theme())
-            st.vega_lite_chart(spec=spec, alt="Reviews by month")
-    with right:
         if profile.products:
             _bars("Products", model.product_counts(profile))
+    with right:
         _bars("Length in words", model.length_counts(profile))
+    if profile.months:
+        title = f"Reviews by {charts.by_period(profile.months)[0]}"
+        st.markdown(f"**{title}**")
+        spec = charts.time_chart(profile.months, theme().of(0), theme())
+        st.vega_lite_chart(spec=spec, alt=title)
     rows = model.skipped_rows(resources.status(index).quarantined)
     if rows:
         with st.expander(f"{text.count(len(rows), 'row')} skipped by the last indexing", icon=":material/rule:"):
