@@ -6,7 +6,7 @@ from itertools import zip_longest
 
 import streamlit as st
 
-from retriever.clusters.comparing import RankChange, compare_ranks
+from retriever.clusters.comparing import compare_ranks
 from retriever.core.requests import SearchRequest
 from retriever.workspace import Index
 from retriever_app import filters, resources, state, text

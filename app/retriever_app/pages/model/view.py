@@ -39,8 +39,8 @@ def _describe() -> None:
     facts(model.index_facts(status))
     st.subheader("Instructions")
     st.caption(
-        "The model reads every review once for each instruction. Once all reviews are read, searches and clusters under "
-        "the instruction come at once."
+        "The model reads every review once for each instruction. Once it has read all, searches and clusters under the "
+        "instruction come at once."
     )
     _show_reading(index)
     st.dataframe(
