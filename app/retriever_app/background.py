@@ -13,7 +13,7 @@ from retriever.serving.jobs import Job
 from retriever_app.text import about
 
 LOADING = "Loading the model"
-READING = "Reading the reviews under the instruction"
+READING = "Reading the reviews under this instruction"
 JUDGING = "Checking whether the model follows this instruction"
 
 PAUSE_SECONDS = 1.5  # in which nobody waits, before other work goes on

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from retriever.core.results import IndexStatus
-from retriever.index.verdicts.judging import COST, TEXTS
+from retriever.index.completing import judging_cost
 from retriever_app.text import about
 
 LEAST_TEXTS = 30  # of a run that tells how long a text takes
@@ -37,7 +37,7 @@ def expected_seconds(status: IndexStatus, texts: int, *, judged: bool) -> float 
         judged: whether it also checks whether the model follows the instruction.
     """
     rate = seconds_a_text([status], instruction=True)
-    return None if rate is None else rate * (texts + (COST * TEXTS if judged else 0))
+    return None if rate is None else rate * (texts + judging_cost(judged))
 
 
 def promise(seconds: float | None) -> str:

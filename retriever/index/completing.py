@@ -17,12 +17,17 @@ from retriever.index.selection import nothing_matches, selected_contents
 from retriever.index.sources.catalog import Listed, own_views, serving
 from retriever.index.sources.making import counting
 from retriever.index.sources.source import Source
-from retriever.index.verdicts.judging import COST, LEAST_TEXTS, TEXTS, judge_view, wants_judging
+from retriever.index.verdicts.judging import TEXTS, judge_view, wants_judging
+from retriever.index.verdicts.stored import cannot_be_judged, stored_verdict
 from retriever.store.filters import Filter
 from retriever.store.views import View
 
 BATCH = 100
 """Texts that are read under an instruction before they are stored: little is lost where the reading is stopped."""
+
+
+JUDGING = 2.0
+"""Texts read under a question that judging by one text takes as long as, about; it is read under other questions."""
 
 
 def add(
@@ -39,7 +44,7 @@ def add(
         remember(store, index_type, opened.path, sources.encoders.dims())
         choose(store, None if options is None else options.units)
         all_instructions = [*instructions, *(view.key.instruction for view in own_views(store) if not view.lazy)]
-        progress = _sharing(opened, all_instructions, LEAST_TEXTS, progress)
+        progress = _sharing(opened, all_instructions, progress)
         indexer = Indexer(store, sources, [*map(sources.of, all_instructions)], options=options, progress=progress)
         rows = as_read(documents, raw=options is not None and options.raw)
         report = indexer.run(rows, run_id)
@@ -99,7 +104,7 @@ def complete_with(
 ) -> list[Listed]:
     """Do as `complete` does, given the texts that the views lack, and whether views made now are lazy (``part``)."""
     store, sources = opened.store, opened.sources
-    progress = _sharing(opened, instructions, len(lacking), progress)
+    progress = _sharing(opened, instructions, progress)
     if len(lacking):
         with opened.writing("complete") as run_id:
             wanted = [sources.of(instruction) for instruction in instructions]
@@ -123,19 +128,18 @@ def complete_with(
     return served
 
 
-def _sharing(opened: Opened, instructions: Sequence[str], more: int, progress: OnIndexing | None) -> OnIndexing | None:
-    """Return what tells progress the share that is done of reading texts and of judging some questions after it.
+def _sharing(opened: Opened, instructions: Sequence[str], progress: OnIndexing | None) -> OnIndexing | None:
+    """Return what tells progress the share that is done of reading texts and of judging questions after it.
 
     Args:
         opened: the index.
         instructions: the questions.
-        more: texts that each of their views gets.
         progress: told; None for nobody.
     """
     if progress is None:
         return None
     roots = {opened.sources.of(instruction).root for instruction in instructions if instruction}
-    questions = sum(_is_judged(opened, root, more) for root in roots)
+    questions = sum(_is_unjudged(opened, root) for root in roots)
     texts, judged = 0, list[int]()  # views
 
     def notify(report: IndexingReport) -> None:
@@ -146,21 +150,27 @@ def _sharing(opened: Opened, instructions: Sequence[str], more: int, progress: O
         part = report.in_hand / max(1, report.expected)
         if report.judging:
             judged.extend(view for view in report.views if view not in judged)
-            done = texts + COST * TEXTS * (len(judged) - 1 + part)
+            done = texts + judging_cost(len(judged) - 1 + part)
         else:
             texts = report.expected
             done = texts * part
-        progress(replace(report, share=min(1.0, done / max(1.0, texts + COST * TEXTS * max(questions, len(judged))))))
+        whole = texts + judging_cost(max(questions, len(judged)))
+        progress(replace(report, share=min(1.0, done / max(1.0, whole))))
 
     return notify
 
 
-def _is_judged(opened: Opened, root: Source, more: int) -> bool:
-    """Return whether a question is judged once its view has got some texts more."""
-    view = opened.sources.view(root)
-    if view is None:
-        return not root.costly and more >= LEAST_TEXTS
-    return wants_judging(opened.store, view, more)
+def _is_unjudged(opened: Opened, root: Source) -> bool:
+    """Return whether a question has yet to be judged."""
+    view, store = opened.sources.view(root), opened.store
+    if root.costly or view is None:
+        return not root.costly
+    return stored_verdict(store, view.view_id) is None and not cannot_be_judged(store, view.view_id)
+
+
+def judging_cost(questions: float) -> float:
+    """Return as many texts as take about as long to read under a question as some questions take to be judged."""
+    return JUDGING * TEXTS * questions
 
 
 def judge_views(opened: Opened, views: Iterable[View], progress: OnIndexing | None) -> dict[int, Verdict]:

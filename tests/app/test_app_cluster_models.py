@@ -11,10 +11,12 @@ from retriever.clusters.comparing import compare_ranks
 from retriever.clusters.groups import groups_of
 from retriever.clusters.map import map_places
 from retriever.clusters.numbers import GroupNumbers, count
+from retriever.index.completing import judging_cost
 from retriever.index.profiling import Columns
 from retriever.workspace import Index
 from retriever_app import charts, state
 from retriever_app.charts import DARK, LIGHT, SHAPES
+from retriever_app.estimates import expected_seconds, seconds_a_text
 from retriever_app.pages.clusters import facets
 from retriever_app.pages.clusters import model as clusters
 from retriever_app.pages.clusters.facets import Bar, Facets
@@ -127,22 +129,33 @@ def test_rows_to_take_away_keep_fields_that_are_named_like_ours(make):
 def test_reading_takes_as_long_as_it_took(index):
     status = index.status()
     run = next(run for run in status.runs if run["statistics"].get("embedded"))
-    run["statistics"] |= {"embedded": {"1": 10, "2": 10}, "seconds": 40}
-    assert clusters.expected_seconds(status, 100) == 200
-    status = replace(
-        status, plain={"name": "plain"}
-    )  # the base view says nothing of what reading under an instruction takes
+    run["statistics"] |= {"embedded": {"1": 20, "2": 20}, "seconds": 80}
+    assert expected_seconds(status, 100, judged=False) == 200
+    assert expected_seconds(status, 100, judged=True) == 2 * (100 + judging_cost(1))
+    # The base view says nothing of what reading under an instruction takes.
+    status = replace(status, plain={"name": "plain"})
     base = next(view.view for view in status.views if not view.instruction)
-    run["statistics"]["embedded"] = {str(base): 90, "2": 10}
-    assert clusters.expected_seconds(status, 100) == 400
-    run["statistics"]["embedded"] = {str(base): 90}
-    assert clusters.expected_seconds(status, 100) == 10
+    run["statistics"]["embedded"] = {str(base): 180, "2": 40}
+    assert expected_seconds(status, 100, judged=False) == 200
+    run["statistics"]["embedded"] = {str(base): 160}
+    assert expected_seconds(status, 100, judged=False) is None
+    assert seconds_a_text([status], instruction=False) == 0.5
+    run["statistics"]["embedded"] = {"2": 1}  # too few to tell
+    assert expected_seconds(status, 100, judged=False) is None
     status.runs.clear()
-    assert clusters.expected_seconds(status, 100) == 10
+    assert expected_seconds(status, 100, judged=False) is None
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"), [(3, "half a minute"), (50, "1 minute"), (640, "11 minutes"), (9000, "2 hours")]
+    ("seconds", "said"),
+    [
+        (3, "5 seconds"),
+        (12, "10 seconds"),
+        (48, "50 seconds"),
+        (57, "1 minute"),
+        (640, "11 minutes"),
+        (9000, "2 hours"),
+    ],
 )
 def test_durations_without_false_precision(seconds, said):
     assert about(seconds) == said

@@ -162,7 +162,7 @@ def test_what_a_language_model_read_stands_apart_and_the_rest_is_not_read_unaske
     assert list(table["instruction"]) == ["No instruction", WHO, WHO]
     assert list(table["read by"]) == ["keywords", "keywords", NAME]
     assert table["read"].iloc[-1] < 1
-    assert next(one for one in session.button if one.label == "Read the rest").disabled
+    assert next(one for one in session.button if one.label == "Read the remaining reviews").disabled
 
 
 def test_each_reading_of_the_app_keeps_to_the_limits_of_the_settings(make, app, reader):

@@ -35,9 +35,6 @@ Kinds of product have 0.11 with "What is the main reason for the rating?", and 0
 Of the labelled questions in docs/evaluation.md one in ten has less.
 """
 
-COST = 3.0
-"""Texts read under a question that a text of a verdict's sample, read under six others, takes as long as, about."""
-
 GROWTH = 2.0
 """By how much a view has to grow to be judged again, where fewer than `TEXTS` were looked at."""
 
@@ -48,17 +45,11 @@ _SUITING = 8
 _SEED = 0
 
 
-def wants_judging(store: Store, view: View, more: int = 0) -> bool:
-    """Whether a view holds enough for a verdict that it does not have yet, or much more than that one saw.
-
-    Args:
-        store: it is of.
-        view: the view.
-        more: texts that it will hold besides.
-    """
+def wants_judging(store: Store, view: View) -> bool:
+    """Whether a view holds enough for a verdict that it does not have yet, or much more than that one saw."""
     if not view.key.instruction or store.sources.makes(view.view_id) or cannot_be_judged(store, view.view_id):
         return False
-    known, held = stored_verdict(store, view.view_id), store.vectors.count_live(view.view_id) + more
+    known, held = stored_verdict(store, view.view_id), store.vectors.count_live(view.view_id)
     if known is None:
         return held >= LEAST_TEXTS
     return known.texts < TEXTS and held >= GROWTH * known.texts

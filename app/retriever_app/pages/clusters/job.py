@@ -234,7 +234,7 @@ def saved(index: Index, name: str) -> SavedPage | None:
     if snapshot.status == "done":
         page: SavedPage = snapshot.result
         return page
-    st.button("Go on", type="primary", on_click=lambda: jobs.forget(key))
+    st.button("Continue", type="primary", on_click=lambda: jobs.forget(key))
     return None
 
 
@@ -325,7 +325,7 @@ def _is_quick(index: Index, ask: Ask) -> bool:
     with st.container(border=True):
         st.text(
             f"The model must read {text.count(lacking, 'review')} under this instruction first"
-            f"{promise(seconds)}. You can use the other pages meanwhile. What is read is kept."
+            f"{promise(seconds)}. You can use the other pages meanwhile. If you stop, the reviews read so far are kept."
         )
         st.button("Read and cluster", type="primary", on_click=go)
     return False
@@ -336,10 +336,10 @@ def _say_why(snapshot: Snapshot) -> None:
     if snapshot.error is not None:
         show_problem(snapshot.error)
     elif snapshot.status == "stopped":
-        st.text("Stopped. What was read so far is kept.")
+        st.text("Stopped. The reviews read so far are kept.")
     else:
-        st.text("The reviews have changed meanwhile.")
-    st.button("Go on" if snapshot.status == "stopped" else "Cluster again", type="primary", on_click=go)
+        st.text("The reviews have changed in the meantime.")
+    st.button("Continue" if snapshot.status == "stopped" else "Cluster again", type="primary", on_click=go)
 
 
 def _holds(index: Index, kept: _Kept) -> bool:

@@ -194,8 +194,8 @@ def headline(found: Clustering) -> str:
     if found.choice is None:
         return f"{said}."
     if not found.choice.curve:
-        return f"{said}: they are too few, or too alike, for more."
-    return f"{said}, the number that sets them most apart of those that hold." if found.choice.holds else f"{said}."
+        return f"{said}: they are too few, or too similar, for more."
+    return f"{said}. This number separates them best and is stable." if found.choice.holds else f"{said}."
 
 
 def drawn_evenly(found: Clustering) -> NDArray[np.bool_]:
@@ -223,7 +223,7 @@ def cards(found: Clustering, sides: Sides, counted: Numbers, passing: NDArray[np
             interval = sampled.shares[cluster.number].interval
         share = f"{len(numbers.reviews) / max(counted.documents, 1):.0%}"
         if sampled is not None:
-            share = "too few for a share" if interval is None else f"about {interval.value:.0%} of all"
+            share = "too few reviews for a share" if interval is None else f"about {interval.value:.0%} of all"
         mean = "" if tally.mean is None else f"{tally.mean:.1f} {text.STAR}"
         said = text.count(len(numbers.reviews), "review")
         if material.units is not None:
@@ -247,16 +247,16 @@ def figures(numbers: GroupNumbers, interval: Interval | None) -> str:
         numbers: of the group.
         interval: its share of all; None where too few reviews were read to tell.
     """
-    share = "" if interval is None else f"share {round(100 * interval.low)} to {round(100 * interval.high)} %"
+    share = "" if interval is None else f"Share {round(100 * interval.low)} to {round(100 * interval.high)} %"
     if numbers.impact is None:
         return share
     effect = numbers.impact
-    sure = "" if effect.certain else ", which may be chance"
+    sure = "" if effect.certain else "; this may be chance"
     change = (
-        f"without these reviews the mean would change by {effect.value:+.2f} {text.STAR} "
+        f"Without these reviews the mean rating would change by {effect.value:+.2f} {text.STAR} "
         f"({effect.low:+.2f} to {effect.high:+.2f}){sure}"
     )
-    return "; ".join(filter(None, [share, change]))
+    return ". ".join(filter(None, [share, change]))
 
 
 def read_sides(documents: Iterable[Document], columns: Columns) -> Sides:

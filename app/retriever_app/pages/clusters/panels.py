@@ -128,7 +128,7 @@ def _draw_card(card: ClusterCard, *, can_choose: bool) -> None:
         for quote in card.quotes if can_choose else ():
             st.text(f"“{quote}”", width="stretch")
         if card.words:
-            st.caption(f"In the texts: {text.plain(card.words)}")
+            st.caption(f"Frequent words: {text.plain(card.words)}")
         if card.more:
             search = SearchQuestion(q=card.more, instruction=state.current(Grouping).instruction)
             page = state.params(search, state.current(Chosen))
@@ -193,7 +193,7 @@ def look_closer(grouping: Grouping, part: Part, count: int, suggestions: Sequenc
     with st.popover("Look closer", icon=":material/zoom_in:"):
         st.text(f"Cluster {text.count(count, 'review')} again, under this or another instruction.")
         st.session_state.setdefault(key, part.instruction)
-        instruction_box(key, suggestions)
+        instruction_box(key, suggestions, label="Instruction for these reviews")
         st.button("Cluster these reviews", type="primary", on_click=take, key="closer")
 
 

@@ -101,13 +101,14 @@ def topics(found: SavedClustering) -> Topics:
     said = f"{text.count(len(found.documents), 'review')} in {text.count(len(cards), 'cluster')}"
     since = f", {text.count(len(found.new), 'review')} new since" if found.new else ""
     history = [
-        f"{edit.made[:16].replace('T', ' ')} · {edit.author}: {edit.change}{' (taken back)' if edit.undone else ''}"
+        f"{edit.made[:16].replace('T', ' ')} · {edit.author}: {edit.change}{' (undone)' if edit.undone else ''}"
         for edit in reversed(found.edits)
     ]
     holding = [edit.change for edit in found.edits if edit.undone is None]
     titles = [change for change in holding if isinstance(change, Titles)][-1:]
     named = "".join(f"{'; '.join(filter(None, [f'Named by {last.by}', last.without]))}." for last in titles)
-    return Topics(f"{said}; {text.count(none, 'review')} in none of them{since}.", cards, history, bool(holding), named)
+    outside = f"; {text.count(none, 'review')} in no cluster" if none else ""
+    return Topics(f"{said}{outside}{since}.", cards, history, bool(holding), named)
 
 
 def members(found: SavedClustering, number: int) -> list[tuple[Document, Sequence[str]]]:

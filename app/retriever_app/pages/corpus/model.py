@@ -10,8 +10,8 @@ from retriever_app.pages.corpus.job import Preview
 
 NO_COLUMN = ""
 SENTENCES_HELP = (
-    "For reviews that speak of several things: every sentence is embedded, found and clustered by itself, and shown "
-    "highlighted in its review. It takes longer. Off, a review is embedded whole and is in one cluster."
+    "For reviews about several things: embeds, finds and clusters every sentence by itself, and marks it in its "
+    "review. It takes longer. Without it, a review is embedded whole and belongs to one cluster."
 )
 
 ROLES = {

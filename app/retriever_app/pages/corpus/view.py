@@ -112,7 +112,7 @@ def _ended(name: str, job: Job, plan: Plan | None) -> None:
             st.text(f"{job.title} is done: {model.report_line(snapshot.result, snapshot.seconds)}")
         with st.container(horizontal=True):
             if snapshot.status == "done" and state.current(Chosen).index != index:
-                st.button("Show it", key=f"show {name}", type="primary", on_click=lambda: _show(index))
+                st.button("Show this index", key=f"show {name}", type="primary", on_click=lambda: _show(index))
             st.button("Close", key=f"close {name}", on_click=lambda: resources.jobs().forget(name))
 
 
@@ -130,7 +130,7 @@ def _waiting(plan: Plan, sentence: str) -> None:
 def _go_on(plan: Plan) -> None:
     folder = plan.file.parent.name
     with st.container(horizontal=True):
-        action_button("Go on", partial(_start, plan), key=f"resume {folder}", type="primary")
+        action_button("Continue", partial(_start, plan), key=f"resume {folder}", type="primary")
         action_button("Discard", partial(_discard, plan), key=f"leave {folder}")
 
 
@@ -162,7 +162,7 @@ def _drop() -> None:
         "Reviews as CSV, JSON Lines or Parquet",
         type=list(intake.TYPES),
         key=f"corpus: file {number}",
-        help="One review a row, with column names.",
+        help="One row for each review, below a row of column names.",
     )
     if dropped is not None:
         data = dropped.getvalue()
@@ -218,7 +218,7 @@ def _prepare(file: Path) -> None:
         "Also index under these instructions",
         SUGGESTED,
         accept_new_options=True,
-        placeholder="Optional: takes longer now, and answers at once later",
+        placeholder="Optional: indexing takes longer, later answers come at once",
     )
     with showing_problems(), calling(file, file.name):
         _say_known(file, columns, name)

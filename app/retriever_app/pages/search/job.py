@@ -87,7 +87,7 @@ def live_answers(index: Index, requests: tuple[SearchRequest, ...], page: str) -
         _watch(running.job, answers)
     if unread := max(answer.unread for answer in answers):
         st.caption(
-            f"{text.count(unread, 'review')} not read by the language model: a limit in settings.toml is reached."
+            f"The language model did not read {text.count(unread, 'review')}: a limit in settings.toml is reached."
         )
     return answers
 

@@ -14,7 +14,7 @@ MOST_SUGGESTED = 8
 MOST_HITS = 100
 LONGEST = 1000  # characters of an option
 _NAMES = {"query": "q"}  # what a link calls an option
-MODES = {"auto": "By both", "dense": "By meaning", "lexical": "By words"}
+MODES = {"auto": "By meaning and words", "dense": "By meaning", "lexical": "By words"}
 
 
 def _bound(question: Any) -> None:  # noqa: ANN401 - a SearchQuestion

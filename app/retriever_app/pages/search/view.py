@@ -49,7 +49,7 @@ def _options() -> None:
     with st.expander("Options", type="compact"), st.container(horizontal=True, gap="medium"):
         number_box("Hits", state.key(SearchQuestion, "k"), model.MOST_HITS)
         st.selectbox(
-            "Search",
+            "Rank",
             list(model.MODES),
             key=state.key(SearchQuestion, "mode"),
             format_func=lambda mode: model.MODES[mode],
