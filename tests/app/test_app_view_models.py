@@ -79,7 +79,7 @@ def test_the_last_day_there_is_leaves_nothing_out():
 @pytest.mark.parametrize(
     ("hit", "says"),
     [
-        ({"score": 0.9, "dense_rank": 2, "lexical_rank": 11}, ["this review is 2nd.", "words of the query, it is 11th."]),
+        ({"score": 0.9, "dense_rank": 2, "lexical_rank": 11}, ["this review is 2nd.", "the query, it is 11th."]),
         ({"score": 0.5, "dense_rank": 1, "percentile": 87.4}, ["1st.", "than 87 % of random pairs of reviews are to"]),
         ({"score": 0.5, "percentile": 99.43}, ["closer to the query in meaning than 99.4 % of"]),
         ({"score": 1.0, "percentile": 100.0}, ["closer to the query in meaning than any random pair of reviews is."]),

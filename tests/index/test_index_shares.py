@@ -41,16 +41,13 @@ def test_a_question_that_was_judged_is_not_counted_on_to_be_judged(index):
 
 
 def test_little_is_lost_of_a_completion_that_is_stopped(tmp_path):
-    class Stopped(Exception):
-        pass
-
     def stop(report):
         if sum(report.embedded.values()) >= BATCH:
-            raise Stopped
+            raise KeyboardInterrupt
 
     with Index(tmp_path / "many", encoder=Reader(), plain=Plain()) as made:
         made.add(Document(f"{row:03}", f"{TEXTS[row % len(TEXTS)]} {row}") for row in range(3 * BATCH))
-        with pytest.raises(Stopped):
+        with pytest.raises(KeyboardInterrupt):
             made.upkeep.complete([ASKED], progress=stop)
         (view,) = (view for view in made.views() if view.instruction == ASKED)
         assert BATCH <= view.vectors < 3 * BATCH
