@@ -52,7 +52,7 @@ def test_a_question_is_read_corrected_clustered_and_taken_back(page, address, mo
     assert not model.requests
     page.get_by_text(OFFER).click()
     page.get_by_text("A search sends at most 60 reviews, with the question, to chat:stand-in").wait_for()
-    press(page, "Read with it")
+    press(page, "Use this language model")
     page.get_by_text("chat:stand-in answers this question.").wait_for()
     page.locator(".stMarkdownBadge", has_text="toy").first.wait_for()
     page.get_by_text(re.compile("the best candidates were read")).wait_for()
@@ -96,11 +96,11 @@ def clusters_of_a_sample(page, model):
     before = len(sent(model))
     go(page, "Clusters")
     ask(page, "Instruction", WHO)
-    page.get_by_text("Clusters send at most all 240 reviews").wait_for()
+    page.get_by_text("Clustering sends at most all 240 reviews").wait_for()
     assert len(sent(model)) == before
     ask(page, "Reviews to read", "60")
-    page.get_by_text("Clusters send at most 60 of 240 reviews").wait_for()
-    press(page, "Read with it")
+    page.get_by_text("Clustering sends at most 60 of 240 reviews").wait_for()
+    press(page, "Use this language model")
     page.get_by_text(re.compile(r"of 240 texts were read by chat:stand-in, \d+ of them drawn at random")).wait_for()
     page.get_by_text(re.compile(r"about \d+% of all")).first.wait_for()
     page.get_by_text(re.compile(r"^share \d+ to \d+ %")).first.wait_for()
@@ -112,7 +112,7 @@ def test_saved_clusters_are_named_by_a_click(page, address, model, tmp_path):
         index.clusterings.save("products", index.cluster(PRODUCT, k=3))
     page.goto(f"{address}/clusters?{urlencode({'show': 'saved', 'saved': 'products'})}")
     press(page, "Name clusters with a language model")
-    page.get_by_text("Titles send at most 36 reviews, some of them twice").wait_for()
+    page.get_by_text("Naming the clusters sends at most 36 reviews, some of them twice").wait_for()
     assert not model.requests
     press(page, "Name them")
     page.get_by_text("Named by chat:stand-in.").wait_for()
