@@ -65,8 +65,8 @@ def test_the_table_says_how_many_texts_have_no_answer_and_why():
     assert readers.unanswered(status, "") == "1,540 of 1,600 different texts have no answer."
     reasons = Spent(failures={Unread.REFUSED: 1, Unread.CUT: 2}).reasons
     assert readers.unanswered(replace(status, answers=1599), reasons) == (
-        "1 of 1,600 different texts has no answer. Since the app opened the index, answers to this and other questions "
-        "did not come: The reply was cut at the limit of tokens. (2) The model or its server refused to answer. (1)"
+        "1 of 1,600 different texts has no answer. Answers to any question that failed since the app opened the index: "
+        "The reply was cut at the limit of tokens. (2) The model or its server refused to answer. (1)"
     )
     assert readers.unanswered(replace(status, answers=1600), reasons) == ""
 

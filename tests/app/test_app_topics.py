@@ -127,7 +127,8 @@ def test_a_language_model_names_clusters_after_a_yes_and_undo_takes_all_back(ope
     monkeypatch.setenv("OPENAI_BASE_URL", "https://api.example.com/v1")
     monkeypatch.setenv(readers.VARIABLE, NAME)
     session = opened(show="saved")
-    assert "Naming the clusters sends at most 36 reviews, some of them twice, with the question, to chat:fake at" in shown(session)
+    sends = "Naming the clusters sends at most 36 reviews, some of them twice, with the question, to chat:fake at"
+    assert sends in shown(session)
     assert next(one for one in session.button if one.label == "Name them").disabled
     session = whole(next(one for one in session.checkbox if "may be sent" in one.label).check().run())
     assert sent == []
