@@ -193,15 +193,18 @@ def sentences(text: str) -> list[Span]:
 def answering(text: str, query: str, answers: Iterable[str]) -> Span | None:
     """Return the sentence that says most of the query's words, and of those the model answered, in few words.
 
-    None where the text is one sentence, or no sentence says any.
+    A sentence with a word of the query goes before all that have none. None where the text is one sentence, or no
+    sentence says any.
     """
-    weights = {**dict.fromkeys(stems(" ".join(answers)), _OF_ANSWER), **dict.fromkeys(stems(query), 1.0)}
+    wanted = stems(query)
+    weights = {**dict.fromkeys(stems(" ".join(answers)), _OF_ANSWER), **dict.fromkeys(wanted, 1.0)}
     spans = sentences(text)
     if len(spans) < 2 or not weights:
         return None
     scores = []
     for span in spans:
         words = stems(text[span.start : span.end])
-        scores.append(sum(weights.get(word, 0.0) for word in words) / max(len(words), 4) ** 0.25)
+        score = sum(weights.get(word, 0.0) for word in words) / max(len(words), 4) ** 0.25
+        scores.append((not wanted.isdisjoint(words), score))
     best = max(range(len(spans)), key=scores.__getitem__)
-    return spans[best] if scores[best] > 0 else None
+    return spans[best] if scores[best][1] > 0 else None

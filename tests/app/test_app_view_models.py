@@ -215,6 +215,8 @@ def test_forms_of_a_word_are_alike(words):
 def test_the_sentence_that_answers_says_most_of_the_query():
     assert said(TEXT, [cards.answering(TEXT, "stopped working", [])]) == ["It stopped working after two days!"]
     assert said(TEXT, [cards.answering(TEXT, "money back", ["refund", "money"])]) == ["No refund (really...)."]
+    both = "It works now. The battery backup with batteries is good."
+    assert said(both, [cards.answering(both, "stopped working", ["battery", "backup"])]) == ["It works now."]
     assert cards.answering(TEXT, "colour", ["red"]) is None
     assert cards.answering("It stopped.", "stopped", []) is None
     assert cards.answering(TEXT, "", []) is None
