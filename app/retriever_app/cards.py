@@ -146,9 +146,9 @@ def why(hit: Hit) -> list[str]:
     """Say why a hit is where it is: its places by meaning and by words, and how near it is to the query."""
     reasons = []
     if hit.dense_rank is not None:
-        reasons.append(f"By meaning, this review is {ordinal(hit.dense_rank)}.")
+        reasons.append(f"By meaning, this review ranks {ordinal(hit.dense_rank)}.")
     if hit.lexical_rank is not None:
-        reasons.append(f"By the words of the query, it is {ordinal(hit.lexical_rank)}.")
+        reasons.append(f"By the words of the query, it ranks {ordinal(hit.lexical_rank)}.")
     if hit.percentile is not None:
         near = f"{hit.percentile:.{1 if hit.percentile > 99 else 0}f} % of random pairs of reviews are to each other"
         if hit.percentile >= _ALL:

@@ -28,7 +28,7 @@ def test_hits_are_cards_with_stars_words_and_reasons(make, app):
     assert sorted(texts(session)[:2]) == ["I love this kettle.", "The kettle broke."]
     assert "★☆☆☆☆&ensp;**Kettle**&ensp;:gray[kitchen · 2024-01-10]" in " ".join(heads(session)).replace("\\", "")
     assert "badge[kettle]" in shown(session)
-    assert "By the words of the query, it is 1st." in shown(session)
+    assert "By the words of the query, it ranks 1st." in shown(session)
     assert "The model has read all reviews under this instruction" in shown(session).replace("\\", "")
 
 

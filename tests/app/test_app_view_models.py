@@ -79,11 +79,11 @@ def test_the_last_day_there_is_leaves_nothing_out():
 @pytest.mark.parametrize(
     ("hit", "says"),
     [
-        ({"score": 0.9, "dense_rank": 2, "lexical_rank": 11}, ["this review is 2nd.", "the query, it is 11th."]),
+        ({"score": 0.9, "dense_rank": 2, "lexical_rank": 11}, ["this review ranks 2nd.", "the query, it ranks 11th."]),
         ({"score": 0.5, "dense_rank": 1, "percentile": 87.4}, ["1st.", "than 87 % of random pairs of reviews are to"]),
         ({"score": 0.5, "percentile": 99.43}, ["closer to the query in meaning than 99.4 % of"]),
         ({"score": 1.0, "percentile": 100.0}, ["closer to the query in meaning than any random pair of reviews is."]),
-        ({"score": None, "lexical_rank": 3}, ["it is 3rd."]),
+        ({"score": None, "lexical_rank": 3}, ["it ranks 3rd."]),
     ],
 )  # fmt: skip
 def test_why_a_hit_is_there(hit, says):
