@@ -152,7 +152,7 @@ def _diagnose(index: Index, suggested: list[str]) -> None:
 
 def _diagnosis(index: Index, instruction: str, job: Job) -> Diagnosis:
     """Check on a sample of the reviews whether the model follows an instruction."""
-    sample = f"Reading up to {TEXTS} reviews under this and six other instructions"
+    sample = f"Reading up to {TEXTS} reviews under the instruction"
     return index.teaching.diagnose(instruction, progress=reporting(job, sample, sample))
 
 
