@@ -27,7 +27,7 @@ BATCH = 100
 
 
 JUDGING = 2.0
-"""Texts read under a question that judging by one text takes as long as, about; it is read under other questions."""
+"""Texts read under a question that take as long as one of a verdict's texts, which is read under others: measured."""
 
 
 def add(
