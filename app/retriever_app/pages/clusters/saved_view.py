@@ -35,7 +35,7 @@ def show_saved(index: Index, columns: Columns, where: str | None) -> None:
         if names:
             chosen = state.current(Grouping).saved
             options = names if not chosen or chosen in names else [chosen, *names]
-            st.selectbox("Saved", options, key=state.key(Grouping, "saved"), on_change=_let_go)
+            st.selectbox("Saved clusters", options, key=state.key(Grouping, "saved"), on_change=_let_go)
         with st.popover("New categories", icon=":material/new_label:"):
             _ask_categories(index)
     name = state.current(Grouping).saved
