@@ -97,9 +97,9 @@ def test_clusters_of_a_sample_show_the_estimated_share_and_never_a_raw_count(tmp
     sides = clusters.read_sides(part.material.documents, Columns())
     first, second = clusters.cards(part, sides, counted, everything)
     assert "of the random sample · about 25% of all" in first.size
-    assert first.figures.startswith("share 20 to 31 %")
-    assert "too few for a share" in second.size
-    assert "share" not in second.figures
+    assert first.figures.startswith("Share 20 to 31 %")
+    assert "too few reviews for a share" in second.size
+    assert "Share" not in second.figures
     assert [card.more for card in (first, second)] == [part.clusters[card.number].label for card in (first, second)]
     assert {card.more for card in clusters.cards(found, sides, counted, everything)} == {""}  # all of them were read
 
@@ -160,8 +160,8 @@ def test_what_a_language_model_read_stands_apart_and_the_rest_is_not_read_unaske
     session = app("model")
     table = session.dataframe[0].value
     assert list(table["instruction"]) == ["No instruction", WHO, WHO]
-    assert list(table["read by"]) == ["keywords", "keywords", NAME]
-    assert table["read"].iloc[-1] < 1
+    assert list(table["model"]) == ["keywords", "keywords", NAME]
+    assert table["reviews read"].iloc[-1] < 1
     assert next(one for one in session.button if one.label == "Read the remaining reviews").disabled
 
 

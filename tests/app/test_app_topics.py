@@ -34,7 +34,7 @@ def opened(make, app):
 
 def test_a_saved_clustering_is_renamed_merged_and_hidden_by_click_and_it_is_taken_back(opened):
     session = opened(show="saved")
-    assert "6 reviews in 3 clusters." in shown(session)
+    assert "6 reviews in 3 clusters" in shown(session)
     session.text_input(key="topic name 0").set_value("Water = hot")
     session = press(session, "topic Rename 0")
     assert "**Water \\= hot**" in shown(session)
@@ -49,7 +49,7 @@ def test_a_saved_clustering_is_renamed_merged_and_hidden_by_click_and_it_is_take
 
 def test_a_name_under_which_nothing_is_saved_is_told(opened):
     session = opened(show="saved", saved="gone")
-    assert "Nothing is saved as 'gone'." in shown(session)
+    assert "There are no saved clusters named 'gone'." in shown(session)
     assert session.selectbox(key="Grouping.saved").options == ["gone", "products"]
 
 

@@ -123,7 +123,7 @@ def _size(clustering: SavedClustering, cluster: Cluster, total: int, new: int) -
     if clustering.sampled is not None and not clustering.sampled.whole:
         estimate = clustering.sampled.shares.get(cluster.number)
         interval = None if estimate is None else estimate.interval
-        share = "too few read for a share"
+        share = "too few reviews for a share"
         if interval is not None:
             share = f"about {interval.value:.0%} of all ({interval.low:.0%} to {interval.high:.0%})"
     said = f"{text.count(cluster.size, 'review')} · {share}"
