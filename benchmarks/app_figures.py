@@ -283,7 +283,7 @@ def searches(visit: Visit, expected: Expected) -> dict[str, Any]:
         visit.ask("Search for", query, shown)
         began = time.time()
         first.append(visit.ask("Instruction", instruction, hits(expected.first[instruction])))
-        visit.until("settled", lambda: None, "rests() && says('candidates were read under this instruction')")
+        visit.until("settled", lambda: None, "rests() && says('The model has read')")
         settled.append(time.time() - began)
         back.append(visit.ask("Instruction", INSTRUCTION, shown))
     return {

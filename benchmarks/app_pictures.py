@@ -67,7 +67,7 @@ SHOTS = (
         "search",
         "search",
         {"index": "reviews", "q": "it stopped working after a few days", "instruction": BROKE},
-        "read under this instruction",
+        "The model has read",
     ),
     Shot(
         "compare",
@@ -95,7 +95,7 @@ SHOTS = (
     ),
     Shot("rows", "train", {"index": "reviews", "training": WRITTEN}, "Every row is kept"),
     Shot("train", "train", {"index": "reviews", "training": TRAINED}, "Searches on held-out rows"),
-    Shot("model", "model", {"index": "reviews"}, "What was read"),
+    Shot("model", "model", {"index": "reviews"}, "Models and vectors"),
 )
 
 

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from retriever.core.pace import Pace
 from retriever.core.results import IndexingReport
 from retriever.index.indexing import OnIndexing
 from retriever.serving.jobs import Job
-from retriever_app.text import seconds as duration
+from retriever_app.text import about
 
-READING = "Reading the reviews under the instruction"
+LOADING = "Loading the model"
+READING = "Reading the reviews under this instruction"
 JUDGING = "Checking whether the model follows this instruction"
 
 PAUSE_SECONDS = 1.5  # in which nobody waits, before other work goes on
@@ -25,40 +27,48 @@ class Progress:
 
     Attributes:
         doing: what it does now, for the user.
-        share: the part of that which is done, 0 to 1; None where nobody knows.
-        seconds: how long that took so far; 0 where the time left cannot be told from it.
+        share: the part of the whole job that is done, 0 to 1; None where nobody knows.
+        left: seconds that the rest takes; None where that is not measured yet.
     """
 
     doing: str
     share: float | None = None
-    seconds: float = 0.0
+    left: float | None = None
 
     @property
     def sentence(self) -> str:
-        """What it does, how much of it is done, and how long the rest takes at this pace."""
+        """What it does, and how long the rest takes."""
         if self.share is None:
             return f"{self.doing} …"
-        if not self.share or not self.seconds:
-            return self.doing
-        return f"{self.doing}, about {duration(self.seconds * (1 - self.share) / self.share)} left"
+        return self.doing if self.left is None else f"{self.doing}, about {about(self.left)} left"
 
 
-def reporting(job: Job, doing: str, judging: str = JUDGING, check: Callable[[], object] | None = None) -> OnIndexing:
-    """Tell that a job begins, and return what tells the share of texts that it has read.
+def reporting(
+    job: Job,
+    doing: str,
+    judging: str = JUDGING,
+    check: Callable[[], object] | None = None,
+    first: str = LOADING,
+) -> OnIndexing:
+    """Tell that a job begins, and return what tells the share of its work that is done and how long the rest takes.
 
     Args:
         job: ends between two reports where it is stopped.
         doing: for the user.
         judging: the same, while the reader's own check of the question goes on.
         check: called at each report in place of the job's own.
+        first: what it does before the first text is read.
     """
-    check = check or job.check
-    job.tell(Progress(doing))
+    check, pace = check or job.check, Pace()
+    job.tell(Progress(first))
 
     def report(done: IndexingReport) -> None:
         check()
-        share = done.in_hand / done.expected if done.expected else None
-        job.tell(Progress(judging, share) if done.judging else Progress(doing, share, done.seconds))
+        share = done.share
+        if share is None:
+            share = done.in_hand / done.expected if done.expected else 0.0
+        if share:
+            job.tell(Progress(judging if done.judging else doing, share, pace.left(share)))
 
     return report
 

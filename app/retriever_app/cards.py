@@ -1,7 +1,7 @@
-"""A review as a card: what pages show of a hit or a document, with the words and the sentence that match a query."""
+"""A review as a card: what pages show of a hit or a document, with the sentence that matches a query."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from retriever.core.fields import values_by_name
@@ -10,7 +10,6 @@ from retriever.core.types import Document, Span
 from retriever.core.words import STOPWORDS
 from retriever.index.profiling import Columns, star_value
 from retriever_app import text
-from retriever_app.text import plain
 
 SHORT_CHARACTERS = 420
 _ALIKE = 0.9  # of the different words of two texts that both must have to be shown as one
@@ -32,12 +31,10 @@ class Card:
         product: what it is about.
         about: category and date.
         words: what the model answered.
-        why: how it got its place; empty where it has none.
+        why: how it got its place, a sentence each; none where it has no place.
         rank: its place, from 1; 0 where it has none.
         moved: how it moved since the answer before: ``new``, ``▲ 3``; empty where it did not.
-        mark: the part of the body that was found; None where that is all of it.
-        answer: the sentence that answers, as Markdown; empty where the review is one, or none does.
-        marked: the beginning as Markdown, words of the query marked; empty where it has none.
+        mark: the part of the body that was found, or its best sentence; None where none stands out.
         alike: hits below that say the same, which this one stands for.
         equal: how many other reviews have the very same text.
     """
@@ -48,12 +45,10 @@ class Card:
     about: str
     body: str
     words: Sequence[str] = ()
-    why: str = ""
+    why: Sequence[str] = ()
     rank: int = 0
     moved: str = ""
     mark: Span | None = None
-    answer: str = ""
-    marked: str = ""
     alike: Sequence["Card"] = ()
     equal: int = 0
 
@@ -64,11 +59,15 @@ class Card:
             return "", "", self.beginning
         before, marked = self.body[: self.mark.start], self.body[self.mark.start : self.mark.end]
         after = self.body[self.mark.end :]
-        around = max(0, SHORT_CHARACTERS - len(marked)) // 2
-        if self.is_long and len(before) > around:
-            before = f"… {before[len(before) - around :].split(maxsplit=1)[-1]}" if around else "… "
-        if self.is_long and len(after) > around:
-            after = f"{after[:around].rsplit(maxsplit=1)[0]} …" if around else " …"
+        if not self.is_long:
+            return before, marked, after
+        room = max(0, SHORT_CHARACTERS - len(marked))
+        left = min(len(before), max(room // 2, room - len(after)))
+        right = room - left
+        if len(before) > left:
+            before = f"… {before[len(before) - left :].split(maxsplit=1)[-1]}" if left else "… "
+        if len(after) > right:
+            after = f"{after[:right].rsplit(maxsplit=1)[0]} …" if right else " …"
         return before, marked, after
 
     @property
@@ -100,7 +99,8 @@ def card(document: Document, columns: Columns) -> Card:
 def hit_cards(hits: Sequence[Hit], columns: Columns, moved: Mapping[str, str], query: str = "") -> list[Card]:
     """Return hits as cards, best first, those that say nearly the same folded under the first of them.
 
-    ``moved`` has by id how a hit moved since the answer before; words of the query are marked.
+    ``moved`` has by id how a hit moved since the answer before. The sentence is marked that says most of the query and
+    of the model's answer.
     """
     cards: list[Card] = []
     vocabularies: list[frozenset[str]] = []  # of the cards, a set of words each
@@ -112,9 +112,8 @@ def hit_cards(hits: Sequence[Hit], columns: Columns, moved: Mapping[str, str], q
             rank=rank,
             moved=moved.get(hit.document.id, ""),
             equal=len(hit.equal),
-            mark=hit.part,
+            mark=_mark(hit, query),
         )
-        shown = explained(shown, query)
         words = frozenset(hit.document.text.casefold().split())
         twin = next((place for place, other in enumerate(vocabularies) if _nearly_equal(words, other)), None)
         if twin is None:
@@ -125,21 +124,16 @@ def hit_cards(hits: Sequence[Hit], columns: Columns, moved: Mapping[str, str], q
     return cards
 
 
-def explained(shown: Card, query: str) -> Card:
-    """Return a card with the words it shares with a query marked, and the sentence that answers first.
-
-    A card that has its sentence marked stays as it is; a sentence within the beginning is not repeated.
-    """
-    if shown.mark is not None:
-        return shown
-    wanted = stems(query)
-    place = answering(shown.body, query, shown.words) if query else None
-    spans = shared(shown.beginning, wanted)
-    answer = ""
-    if place is not None and place.end > len(shown.beginning):
-        sentence = shown.body[place.start : place.end]
-        answer = marked(sentence, shared(sentence, wanted))
-    return replace(shown, answer=answer, marked=marked(shown.beginning, spans) if spans else "")
+def _mark(hit: Hit, query: str) -> Span | None:
+    """Return the part to mark in a hit: the unit that was found, or the best sentence of what was found."""
+    if hit.part is not None and hit.unit is not None:
+        return hit.part
+    body = hit.document.text
+    found = hit.part or Span(0, len(body))
+    best = answering(body[found.start : found.end], query, hit.words) if query else None
+    if best is None or best.end - best.start > SHORT_CHARACTERS:
+        return None
+    return Span(found.start + best.start, found.start + best.end)
 
 
 def _nearly_equal(words: frozenset[str], others: frozenset[str]) -> bool:
@@ -148,31 +142,25 @@ def _nearly_equal(words: frozenset[str], others: frozenset[str]) -> bool:
     return together > 0 and len(words & others) / together >= _ALIKE
 
 
-def why(hit: Hit) -> str:
-    """Return why a hit is where it is: its places by meaning and by words, and how unusual its cosine is."""
-    places = []
+def why(hit: Hit) -> list[str]:
+    """Say why a hit is where it is: its places by meaning and by words, and how near it is to the query."""
+    reasons = []
     if hit.dense_rank is not None:
-        places.append(f"{ordinal(hit.dense_rank)} by meaning")
+        reasons.append(f"By meaning, this review ranks {ordinal(hit.dense_rank)}.")
     if hit.lexical_rank is not None:
-        places.append(f"{ordinal(hit.lexical_rank)} by its words")
-    parts = [", ".join(places)]
-    if hit.score is not None:
-        parts.append(f"cosine {hit.score:.2f}{_unusual(hit.percentile)}")
-    return "; ".join(filter(None, parts))
+        reasons.append(f"By the words of the query, it ranks {ordinal(hit.lexical_rank)}.")
+    if hit.percentile is not None:
+        near = f"{hit.percentile:.{1 if hit.percentile > 99 else 0}f} % of random pairs of reviews are to each other"
+        if hit.percentile >= _ALL:
+            near = "any random pair of reviews is"
+        reasons.append(f"It is closer to the query in meaning than {near}.")
+    return reasons
 
 
 def ordinal(number: int) -> str:
     """Return 1st, 2nd, 3rd, 4th, 11th, 21st."""
     ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
-
-
-def _unusual(percentile: float | None) -> str:
-    if percentile is None:
-        return ""
-    if percentile >= _ALL:
-        return ", closer than any random pair of reviews"
-    return f", closer than {percentile:.{1 if percentile > 99 else 0}f} % of random pairs"
 
 
 def stem(word: str) -> str:
@@ -205,46 +193,18 @@ def sentences(text: str) -> list[Span]:
 def answering(text: str, query: str, answers: Iterable[str]) -> Span | None:
     """Return the sentence that says most of the query's words, and of those the model answered, in few words.
 
-    None where the text is one sentence, or no sentence says any.
+    A sentence with a word of the query goes before all that have none. None where the text is one sentence, or no
+    sentence says any.
     """
-    weights = {**dict.fromkeys(stems(" ".join(answers)), _OF_ANSWER), **dict.fromkeys(stems(query), 1.0)}
+    wanted = stems(query)
+    weights = {**dict.fromkeys(stems(" ".join(answers)), _OF_ANSWER), **dict.fromkeys(wanted, 1.0)}
     spans = sentences(text)
     if len(spans) < 2 or not weights:
         return None
     scores = []
     for span in spans:
         words = stems(text[span.start : span.end])
-        scores.append(sum(weights.get(word, 0.0) for word in words) / max(len(words), 4) ** 0.25)
+        score = sum(weights.get(word, 0.0) for word in words) / max(len(words), 4) ** 0.25
+        scores.append((not wanted.isdisjoint(words), score))
     best = max(range(len(spans)), key=scores.__getitem__)
-    return spans[best] if scores[best] > 0 else None
-
-
-def shared(text: str, wanted: Collection[str]) -> list[Span]:
-    """Return where the words of a text are whose stems are wanted."""
-    return [Span(*match.span()) for match in _WORD.finditer(text) if stem(match[0]) in wanted]
-
-
-def marked(text: str, spans: Sequence[Span]) -> str:
-    """Return Markdown that shows a text as it is, line by line, with what is in the spans marked."""
-    lines, start = [], 0
-    for line in text.split("\n"):
-        end = start + len(line)
-        inside = [span for span in spans if start <= span.start and span.end <= end]
-        lines.append(_marked_line(line, [Span(span.start - start, span.end - start) for span in inside]))
-        start = end + 1
-    return "  \n".join(lines)
-
-
-def _marked_line(line: str, spans: Sequence[Span]) -> str:
-    parts, at = [], 0
-    for span in spans:
-        parts += [_kept(line[at : span.start]), f":blue-background[{plain(line[span.start : span.end])}]"]
-        at = span.end
-    return "".join([*parts, _kept(line[at:])])
-
-
-def _kept(piece: str) -> str:
-    """Return a piece of a line as Markdown, with the spaces around it that part it from what is marked."""
-    if not piece.strip():
-        return " " if piece else ""
-    return f"{' ' if piece[0].isspace() else ''}{plain(piece)}{' ' if piece[-1].isspace() else ''}"
+    return spans[best] if scores[best][1] > 0 else None

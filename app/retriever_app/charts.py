@@ -1,14 +1,16 @@
 """Charts as Vega-Lite specifications, in colours that are readable in both themes and distinct to the colour-blind."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from retriever.clusters.periods import Period, fitting, period_of
 
 Spec = dict[str, Any]
 
 _BAR_ROW, _SCORE_ROW, _AROUND_SCORES = 22, 40, 90  # pixels of a bar, of a score, and of axis and legend
 _NUMBER = 34  # pixels beyond the longest bar, for its number
-_MANY = 24  # months from which bars have no space between them
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,19 +95,35 @@ def bar_chart(counts: Mapping[str, int], colour: str, colours: Colours, *, share
     }
 
 
-def month_chart(counts: Mapping[str, int], colour: str, colours: Colours, *, height: int = 170) -> Spec:
-    """Chart how many reviews were written in each month, named as 2024-05, as bars."""
+def by_period(months: Mapping[str, int]) -> tuple[Period, dict[str, int]]:
+    """Return counts of months, named as 2024-05, by the unit of time that a chart has room for, and that unit."""
+    days = [f"{month}-01" for month in months]
+    unit, counts = fitting(days), Counter[str]()
+    for day, number in zip(days, months.values(), strict=True):
+        counts[period_of(day, unit)] += number
+    return unit, dict(counts)
+
+
+def time_chart(months: Mapping[str, int], colour: str, colours: Colours, *, height: int = 170) -> Spec:
+    """Chart how many reviews were written over time as bars, the oldest on the left.
+
+    Args:
+        months: reviews by month, named as 2024-05, oldest first; many months become quarters or years.
+        colour: of the bars.
+        colours: of all else.
+        height: in pixels.
+    """
     axis = {"grid": False, "labelColor": colours.text, "title": None, "labelFontSize": 11}
-    by_month = {**axis, "format": "%b %Y", "tickCount": 3, "labelOverlap": True, "labelAngle": 0, "labelFlush": True}
+    unit, counts = by_period(months)
     return {
         "height": height,
         "config": {"view": {"stroke": None}},
-        "data": {"values": [{"month": f"{month}-01", "reviews": count} for month, count in counts.items()]},
-        "mark": {"type": "bar", "color": colour, "binSpacing": 1 if len(counts) < _MANY else 0},
+        "data": {"values": [{"period": period, "reviews": count} for period, count in counts.items()]},
+        "mark": {"type": "bar", "color": colour},
         "encoding": {
-            "x": channel("month", "temporal", timeUnit="yearmonth", axis=by_month),
+            "x": channel("period", "ordinal", sort=None, axis={**axis, "labelAngle": 0, "labelOverlap": "greedy"}),
             "y": channel("reviews", "quantitative", axis={**axis, "tickCount": 2, "tickMinStep": 1, "format": "d"}),
-            "tooltip": [channel("month", "temporal", format="%B %Y"), channel("reviews", "quantitative", format=",")],
+            "tooltip": [channel("period", "nominal", title=unit), channel("reviews", "quantitative", format=",")],
         },
     }
 

@@ -1,4 +1,4 @@
-"""Pieces that several pages show. Text of reviews goes through `st.text` or `plain`, never into Markdown or HTML.
+"""Pieces that several pages show. Text of reviews goes through `st.text`, `plain` or `marked_text`, which escape it.
 
 In files to download, a cell that a spreadsheet would take for a formula gets a leading apostrophe.
 """
@@ -9,6 +9,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from html import escape
 from typing import Any
 
 import streamlit as st
@@ -203,15 +204,7 @@ def review_card(card: Card, *, menu: Callable[[Card], None] | None = None) -> No
         st.markdown("&ensp;".join(filter(None, head)) or plain(card.id))
         if card.words:
             st.markdown(" ".join(f":gray-badge[{plain(word)}]" for word in card.words))
-        before, marked, after = card.parts
-        if card.answer:
-            st.markdown(f"**Says:** {card.answer}", width="stretch")
-        if marked:
-            st.markdown(f"{plain(before)} :yellow-background[{plain(marked)}] {plain(after)}".strip(), width="stretch")
-        elif card.marked:
-            st.markdown(card.marked, width="stretch")
-        else:
-            st.text(after, width="stretch")
+        marked_text(*card.parts)
         if card.is_long:
             with st.expander("The whole review", type="compact"):
                 st.text(card.body, width="stretch")
@@ -220,12 +213,24 @@ def review_card(card: Card, *, menu: Callable[[Card], None] | None = None) -> No
         if card.alike:
             with st.expander(f"{count(len(card.alike), 'similar review')}", type="compact"):
                 for other in card.alike:
-                    st.caption(plain(" · ".join(filter(None, [other.why, other.id]))))
+                    st.caption(plain(other.id))
                     st.text(other.beginning, width="stretch")
         with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-            st.caption(plain(" · ".join(filter(None, [card.why, card.id]))), width="stretch")
+            st.caption(plain(card.id), width="stretch")
+            if card.why:
+                with st.popover("Why this hit", type="tertiary", key=f"why {card.rank}"):
+                    for reason in card.why:
+                        st.text(reason)
             if menu is not None:
                 menu(card)
+
+
+def marked_text(before: str, marked: str, after: str) -> None:
+    """Draw a text as it is, a part of it marked; the part may be empty."""
+    if marked:
+        st.html(f'<p class="review">{escape(before)}<mark>{escape(marked)}</mark>{escape(after)}</p>')
+    else:
+        st.text(before + after, width="stretch")
 
 
 def theme() -> Colours:

@@ -81,9 +81,8 @@ def _stars(profile: Profile, chosen: Filters) -> None:
 def _days(days: tuple[str, str], chosen: Filters) -> None:
     """Draw the first and the last day to look at; those that a link names may lie outside of the index's days."""
     within = [*map(date.fromisoformat, days), *filter(None, (chosen.since, chosen.until))]
-    left, right = st.columns(2)
-    for column, label, field in ((left, "From", "since"), (right, "To", "until")):
-        column.date_input(
+    for label, field in (("From", "since"), ("To", "until")):
+        st.date_input(
             label,
             None,
             key=state.key(Filters, field),

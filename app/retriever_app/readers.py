@@ -15,8 +15,8 @@ VARIABLE = "RETRIEVER_READER"
 """The environment variable that names the language model which the pages offer, as ``chat:qwen3:8b``."""
 
 SETUP = (
-    f"Start the app with OPENAI_BASE_URL, the address of a language model's endpoint, and {VARIABLE}, the model's name "
-    "(chat:qwen3:8b, for example); it can then read this question."
+    "To use a language model, start the app with two environment variables: OPENAI_BASE_URL, the address of its "
+    f"endpoint, and {VARIABLE}, its name, for example chat:qwen3:8b."
 )
 MOST_ROWS = 200
 """Answers in a table at most."""
@@ -71,7 +71,7 @@ def sending(place: ReaderPlace, sends: str) -> str:
 
 def serving(reader: str) -> str:
     """Say who answers a question."""
-    return "Answers that were handed in serve this question." if reader == GIVEN else f"{reader} reads this question."
+    return "This question uses imported answers." if reader == GIVEN else f"{reader} answers this question."
 
 
 def unanswered(status: AnswersStatus, reasons: str) -> str:
@@ -87,7 +87,7 @@ def unanswered(status: AnswersStatus, reasons: str) -> str:
     said = f"{lacking:,} of {text.count(status.texts, 'different text')} {'has' if lacking == 1 else 'have'} no answer."
     if not reasons:
         return said
-    return f"{said} Since the app opened the index, answers to this and other questions did not come: {reasons}"
+    return f"{said} Answers to any question that failed since the app opened the index: {reasons}"
 
 
 def search_sends() -> str:
@@ -98,13 +98,13 @@ def search_sends() -> str:
 def clusters_send(read: int, texts: int) -> str:
     """Say what a clustering sends, of how many texts."""
     if read >= texts:
-        return f"Clusters send at most all {text.count(texts, 'review')}"
-    return f"Clusters send at most {read:,} of {text.count(texts, 'review')}"
+        return f"Clustering sends at most all {text.count(texts, 'review')}"
+    return f"Clustering sends at most {read:,} of {text.count(texts, 'review')}"
 
 
 def titles_send(clusters: int) -> str:
     """Say what titles of clusters send."""
-    return f"Titles send at most {text.count(clusters * TEXTS_A_TITLE, 'review')}, some of them twice"
+    return f"Naming the clusters sends at most {text.count(clusters * TEXTS_A_TITLE, 'review')}, some of them twice"
 
 
 def answer_rows(texts: Sequence[tuple[Document, Sequence[str]]]) -> list[AnswerRow]:

@@ -21,7 +21,7 @@ from retriever_app.text import plain
 
 _AGREED = "reading: agreed"  # index, question, language model and what it may be sent
 _CORRECTED = "reading: corrected"  # counts corrections
-_READ = "Read with it"
+_READ = "Use this language model"
 _WAIT_SECONDS = 0.6  # a page waits, so that what is quick shows no progress
 
 
@@ -47,7 +47,7 @@ def offer(
         _show_serving(index, question, reader, beside)
     if readers.reads(reader):
         return
-    with st.expander("Let a language model read this question", type="compact"):
+    with st.expander("Use a language model for this question", type="compact"):
         places, reason = _offers(index)
         if not places:
             st.caption(plain(reason))
@@ -69,7 +69,7 @@ def offer_titles(index: Index, clusters: int, begin: Callable[[ReaderPlace], Non
     places = [place for place in _offers(index)[0] if place.host]
     if not places:
         return
-    with st.popover("Name clusters by a language model", icon=":material/chat:"):
+    with st.popover("Name clusters with a language model", icon=":material/chat:"):
         place = _choose(places)
         _consent(index, place, readers.titles_send(clusters), "Name them", lambda: begin(place))
 
@@ -106,7 +106,7 @@ def show_answers(index: Index, question: str | None, rows: Sequence[AnswerRow]) 
     """Draw texts with their answers as a table; an answer that is written there goes before the language model's."""
     if not question or not rows or not index.teaching.reader(question):
         return
-    with st.expander("Correct answers", expanded=_CORRECTED in st.session_state, type="compact"):
+    with st.expander("Edit answers", expanded=_CORRECTED in st.session_state, type="compact"):
         _correct(index, question, rows)
 
 
@@ -124,7 +124,7 @@ def _correct(index: Index, question: str, rows: Sequence[AnswerRow]) -> None:
         st.session_state[_CORRECTED] = st.session_state.get(_CORRECTED, 0) + 1
 
     show_attempt()
-    st.caption("Click an answer and type another. Yours goes before the language model's; an empty one takes it back.")
+    st.caption("Click an answer to edit it. Your answer replaces the language model's; an empty one restores that.")
     if said := readers.unanswered(index.teaching.answers_status(question), index.teaching.spent.reasons):
         st.caption(plain(said))
     st.data_editor(
@@ -138,7 +138,7 @@ def _correct(index: Index, question: str, rows: Sequence[AnswerRow]) -> None:
         },
         hide_index=True,
     )
-    if st.button("Draw the page with these answers", disabled=not st.session_state[key]["edited_rows"]):
+    if st.button("Apply these answers", disabled=not st.session_state[key]["edited_rows"]):
         state.rerun()
 
 

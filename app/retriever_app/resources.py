@@ -63,14 +63,18 @@ def trainings() -> Trainings:
     return Trainings(folder().folder / MODELS_FOLDER)
 
 
-def made_with(model: Path) -> list[str]:
-    """Return the names of the indexes whose vectors a model made; indexes that cannot be read are left out."""
-    names = []
+def statuses() -> dict[str, IndexStatus]:
+    """Return the status of every index by its name; indexes that cannot be read are left out."""
+    known = {}
     for name in folder().names():
         with suppress(RetrieverError):
-            if status(open_index(name)).encoder.get("name") == str(model.resolve()):
-                names.append(name)
-    return names
+            known[name] = status(open_index(name))
+    return known
+
+
+def made_with(model: Path) -> list[str]:
+    """Return the names of the indexes whose vectors a model made."""
+    return [name for name, known in statuses().items() if known.encoder.get("name") == str(model.resolve())]
 
 
 def open_index(name: str) -> Index:

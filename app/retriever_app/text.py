@@ -93,10 +93,10 @@ def seconds(value: float) -> str:
 
 
 def about(seconds: float) -> str:
-    """Return a duration without false precision: half a minute, 12 minutes, 3 hours."""
-    if seconds < 45:
-        return "half a minute"
-    minutes = max(1, round(seconds / 60))
+    """Return a duration without false precision: 10 seconds, 12 minutes, 3 hours."""
+    if seconds < 55:
+        return f"{max(5, round(seconds / 5) * 5 if seconds < 20 else round(seconds / 10) * 10)} seconds"
+    minutes = round(seconds / 60)
     return count(minutes, "minute") if minutes < 90 else count(round(minutes / 60), "hour")
 
 

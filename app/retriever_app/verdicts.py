@@ -75,7 +75,7 @@ def _show_line(instruction: str, line: VerdictLine) -> None:
 
 def _check(index: Index, instruction: str, job: Job) -> None:
     give_way = partial(FOREGROUND.give_way, job.check)
-    report = reporting(job, JUDGING, check=give_way)
+    report = reporting(job, JUDGING, check=give_way, first=JUDGING)
     give_way()
     index.teaching.judge(instruction, progress=report)
 

@@ -247,7 +247,7 @@ const scatter = (parent, options) => {
   };
   button("+ closer", "+", () => zoom(1.4));
   button("− farther", "−", () => zoom(1 / 1.4));
-  button("Whole map", "Whole", whole);
+  button("Show the whole map", "Fit", whole);
   canvas.style.cursor = "grab";
   touch();
 

@@ -199,6 +199,8 @@ class IndexingReport:
         reading: what was recognised or changed on reading, a line per file.
         truncated_ids: of a document with each of the cut texts. Not in the JSON object, nor is what follows.
         expected: what ``in_hand`` grows to, where that is known.
+        share: of all that is read now and judged after it, the part that is done, 0 to 1; None where nobody knows how
+            much there is.
         judging: whether texts are read to tell if an instruction is followed, and not to be stored.
         tuning: whether the plain reader is fine-tuned on examples; ``in_hand`` counts steps then.
     """
@@ -220,13 +222,15 @@ class IndexingReport:
     reading: list[str] = field(default_factory=list)
     truncated_ids: list[str] = field(default_factory=list)
     expected: int | None = None
+    share: float | None = None
     judging: bool = False
     tuning: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
         counts = asdict(replace(self, truncated_ids=[]))  # written with every batch: it must not grow with the corpus
-        del counts["truncated_ids"], counts["expected"], counts["judging"], counts["tuning"]
+        for name in ("truncated_ids", "expected", "share", "judging", "tuning"):
+            del counts[name]
         return {
             "schema_version": SCHEMA_VERSION,
             **counts,

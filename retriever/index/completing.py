@@ -1,6 +1,7 @@
 """Filling the views of an opened index, with new documents or what they lack; views that have grown are judged."""
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,9 +16,18 @@ from retriever.index.opened import Opened
 from retriever.index.selection import nothing_matches, selected_contents
 from retriever.index.sources.catalog import Listed, own_views, serving
 from retriever.index.sources.making import counting
-from retriever.index.verdicts.judging import judge_view, wants_judging
+from retriever.index.sources.source import Source
+from retriever.index.verdicts.judging import TEXTS, judge_view, wants_judging
+from retriever.index.verdicts.stored import cannot_be_judged, stored_verdict
 from retriever.store.filters import Filter
 from retriever.store.views import View
+
+BATCH = 100
+"""Texts that are read under an instruction before they are stored: little is lost where the reading is stopped."""
+
+
+JUDGING = 2.0
+"""Texts read under a question that take as long as one of a verdict's texts, which is read under others: measured."""
 
 
 def add(
@@ -34,6 +44,7 @@ def add(
         remember(store, index_type, opened.path, sources.encoders.dims())
         choose(store, None if options is None else options.units)
         all_instructions = [*instructions, *(view.key.instruction for view in own_views(store) if not view.lazy)]
+        progress = _sharing(opened, all_instructions, progress)
         indexer = Indexer(store, sources, [*map(sources.of, all_instructions)], options=options, progress=progress)
         rows = as_read(documents, raw=options is not None and options.raw)
         report = indexer.run(rows, run_id)
@@ -93,10 +104,12 @@ def complete_with(
 ) -> list[Listed]:
     """Do as `complete` does, given the texts that the views lack, and whether views made now are lazy (``part``)."""
     store, sources = opened.store, opened.sources
+    progress = _sharing(opened, instructions, progress)
     if len(lacking):
         with opened.writing("complete") as run_id:
             wanted = [sources.of(instruction) for instruction in instructions]
-            indexer = Indexer(store, sources, wanted, options=options, progress=progress, lazy=part)
+            stored_often = options or IndexingOptions(batch=BATCH)
+            indexer = Indexer(store, sources, wanted, options=stored_often, progress=progress, lazy=part)
             indexer.fill(run_id, lacking)
             build_outgrown(store, indexer.views, opened.path, opened.device)
             store.runs.progress(run_id, indexer.report.to_json())
@@ -113,6 +126,51 @@ def complete_with(
     opened.views.note_use(entry.view.view_id for entry in served)
     judge_views(opened, [entry.root.view for entry in served], progress)
     return served
+
+
+def _sharing(opened: Opened, instructions: Sequence[str], progress: OnIndexing | None) -> OnIndexing | None:
+    """Return what tells progress the share that is done of reading texts and of judging questions after it.
+
+    Args:
+        opened: the index.
+        instructions: the questions.
+        progress: told; None for nobody.
+    """
+    if progress is None:
+        return None
+    roots = {opened.sources.of(instruction).root for instruction in instructions if instruction}
+    questions = sum(_is_unjudged(opened, root) for root in roots)
+    texts, judged = 0, list[int]()  # views
+
+    def notify(report: IndexingReport) -> None:
+        nonlocal texts
+        if report.expected is None:
+            progress(report)
+            return
+        part = report.in_hand / max(1, report.expected)
+        if report.judging:
+            judged.extend(view for view in report.views if view not in judged)
+            done = texts + judging_cost(len(judged) - 1 + part)
+        else:
+            texts = report.expected
+            done = texts * part
+        whole = texts + judging_cost(max(questions, len(judged)))
+        progress(replace(report, share=min(1.0, done / max(1.0, whole))))
+
+    return notify
+
+
+def _is_unjudged(opened: Opened, root: Source) -> bool:
+    """Return whether a question has yet to be judged."""
+    view, store = opened.sources.view(root), opened.store
+    if root.costly or view is None:
+        return not root.costly
+    return stored_verdict(store, view.view_id) is None and not cannot_be_judged(store, view.view_id)
+
+
+def judging_cost(questions: float) -> float:
+    """Return as many texts as take about as long to read under a question as some questions take to be judged."""
+    return JUDGING * TEXTS * questions
 
 
 def judge_views(opened: Opened, views: Iterable[View], progress: OnIndexing | None) -> dict[int, Verdict]:

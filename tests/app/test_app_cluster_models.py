@@ -11,10 +11,12 @@ from retriever.clusters.comparing import compare_ranks
 from retriever.clusters.groups import groups_of
 from retriever.clusters.map import map_places
 from retriever.clusters.numbers import GroupNumbers, count
+from retriever.index.completing import judging_cost
 from retriever.index.profiling import Columns
 from retriever.workspace import Index
 from retriever_app import charts, state
 from retriever_app.charts import DARK, LIGHT, SHAPES
+from retriever_app.estimates import expected_seconds, seconds_a_text
 from retriever_app.pages.clusters import facets
 from retriever_app.pages.clusters import model as clusters
 from retriever_app.pages.clusters.facets import Bar, Facets
@@ -59,14 +61,15 @@ def test_a_card_counts_stars_and_months_of_its_reviews(found):
 def test_a_card_says_share_and_impact_with_their_intervals(found):
     kettle = cards_of(found, COLUMNS)[0]
     said = (
-        "share 10 to 70 %; without these reviews the mean would change by -0.17 ★ (-2.60 to +2.10), which may be chance"
+        "Share 10 to 70 %. Without these reviews the mean rating would change by -0.17 ★ (-2.60 to +2.10); "
+        "this may be chance"
     )
     assert kettle.figures == said
-    assert cards_of(found, Columns())[0].figures == "share 10 to 70 %"
+    assert cards_of(found, Columns())[0].figures == "Share 10 to 70 %"
     sure = GroupNumbers(0, "x", [], Interval(0.5, 0.4, 0.6), 1.0, 9, Interval(0.5, 0.25, 0.75))
     assert (
         clusters.figures(sure, sure.share)
-        == "share 40 to 60 %; without these reviews the mean would change by +0.50 ★ (+0.25 to +0.75)"
+        == "Share 40 to 60 %. Without these reviews the mean rating would change by +0.50 ★ (+0.25 to +0.75)"
     )
 
 
@@ -94,10 +97,10 @@ def test_months_leave_none_out_over_new_year():
 
 def test_who_chose_the_number_of_clusters_is_said(index, found):
     assert clusters.headline(found) == "6 reviews in 3 clusters."
-    held = "6 reviews in 2 clusters, the number that sets them most apart of those that hold."
+    held = "6 reviews in 2 clusters. This number separates them best and is stable."
     assert clusters.headline(index.cluster(PRODUCT)) == held
     alone = index.cluster(PRODUCT, ids=["r1"])
-    assert clusters.headline(alone) == "1 review in 1 cluster: they are too few, or too alike, for more."
+    assert clusters.headline(alone) == "1 review in 1 cluster: they are too few, or too similar, for more."
 
 
 def test_points_carry_their_cluster_and_a_short_text(found):
@@ -127,22 +130,33 @@ def test_rows_to_take_away_keep_fields_that_are_named_like_ours(make):
 def test_reading_takes_as_long_as_it_took(index):
     status = index.status()
     run = next(run for run in status.runs if run["statistics"].get("embedded"))
-    run["statistics"] |= {"embedded": {"1": 10, "2": 10}, "seconds": 40}
-    assert clusters.expected_seconds(status, 100) == 200
-    status = replace(
-        status, plain={"name": "plain"}
-    )  # the base view says nothing of what reading under an instruction takes
+    run["statistics"] |= {"embedded": {"1": 20, "2": 20}, "seconds": 80}
+    assert expected_seconds(status, 100, judged=False) == 200
+    assert expected_seconds(status, 100, judged=True) == 2 * (100 + judging_cost(1))
+    # The base view says nothing of what reading under an instruction takes.
+    status = replace(status, plain={"name": "plain"})
     base = next(view.view for view in status.views if not view.instruction)
-    run["statistics"]["embedded"] = {str(base): 90, "2": 10}
-    assert clusters.expected_seconds(status, 100) == 400
-    run["statistics"]["embedded"] = {str(base): 90}
-    assert clusters.expected_seconds(status, 100) == 10
+    run["statistics"]["embedded"] = {str(base): 180, "2": 40}
+    assert expected_seconds(status, 100, judged=False) == 200
+    run["statistics"]["embedded"] = {str(base): 160}
+    assert expected_seconds(status, 100, judged=False) is None
+    assert seconds_a_text([status], instruction=False) == 0.5
+    run["statistics"]["embedded"] = {"2": 1}  # too few to tell
+    assert expected_seconds(status, 100, judged=False) is None
     status.runs.clear()
-    assert clusters.expected_seconds(status, 100) == 10
+    assert expected_seconds(status, 100, judged=False) is None
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"), [(3, "half a minute"), (50, "1 minute"), (640, "11 minutes"), (9000, "2 hours")]
+    ("seconds", "said"),
+    [
+        (3, "5 seconds"),
+        (12, "10 seconds"),
+        (48, "50 seconds"),
+        (57, "1 minute"),
+        (640, "11 minutes"),
+        (9000, "2 hours"),
+    ],
 )
 def test_durations_without_false_precision(seconds, said):
     assert about(seconds) == said
@@ -339,3 +353,20 @@ def test_every_eye_tells_colours_apart(theme, eye):
 def test_no_two_clusters_share_colour_and_shape():
     looks = {(LIGHT.of(one), LIGHT.shape(one)) for one in range(MOST_GROUPS)}
     assert len(looks) == MOST_GROUPS <= len(SHAPES) * len(LIGHT.clusters)
+
+
+def test_many_months_become_quarters_or_years_oldest_first():
+    months = [f"{year}-{month:02}" for year in range(2020, 2023) for month in range(1, 13)]
+    unit, counts = charts.by_period(dict.fromkeys(months, 1))
+    assert (unit, len(counts), next(iter(counts.items()))) == ("quarter", 12, ("2020-Q1", 3))
+    assert charts.by_period(dict.fromkeys(months[:24], 2)) == ("month", dict.fromkeys(months[:24], 2))
+    spec = charts.time_chart(dict.fromkeys(months, 1), "red", LIGHT)
+    assert [row["period"] for row in spec["data"]["values"]] == list(counts)
+    assert spec["encoding"]["x"]["sort"] is None
+
+
+def test_dates_of_a_facet_are_as_coarse_as_its_chart():
+    sides = Sides([1.0] * 3, ["1999-05-01", "2004-01-31", "2010-12-01"], [None] * 3)
+    bars = facets.bars(sides, Facets(), "only_month", np.ones(3, dtype=bool))
+    assert [bar.value for bar in bars] == [str(year) for year in range(1999, 2011)]
+    assert facets.passing(sides, Facets(only_month=("2004",))).tolist() == [False, True, False]

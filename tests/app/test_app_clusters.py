@@ -105,9 +105,9 @@ def test_a_number_of_reviews_to_read_makes_no_other_clusters_where_none_is_sent(
 
 def test_what_takes_long_is_begun_by_the_user(make, app, monkeypatch):
     make()
-    monkeypatch.setattr(clusters, "AT_ONCE", 0.0)
+    monkeypatch.setattr(clusters, "AT_ONCE", 0)
     session = app("clusters", instruction=MOOD, groups="2")
-    assert "6 reviews must be read under this instruction first" in shown(session)
+    assert "The model must read 6 reviews under this instruction first." in shown(session)
     assert not resources.jobs().named("clusters")
     assert len(names(press(session, "Read and cluster"))) == 2
 

@@ -114,7 +114,7 @@ def test_a_model_that_is_missing_ends_the_indexing_with_a_sentence(app, monkeypa
     assert "The backbone is not installed." in shown(session)
     assert "Install it." in shown(session)
     monkeypatch.setattr("retriever.encoders.catalog.load_encoder", load_encoder)
-    finish(click(session, "Go on"), "a")
+    finish(click(session, "Continue"), "a")
     assert "6 reviews added" in shown(session)
 
 

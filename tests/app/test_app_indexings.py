@@ -29,7 +29,7 @@ def test_an_indexing_stops_between_batches_and_goes_on(indexes, app, gated):
     assert "was stopped. The reviews read so far stay in the index." in shown(other)
     with Index(indexes / "a", encoder=gated) as index:
         assert len(index._opened.store.documents) == batch
-    finish(click(other, "Go on"), "a")
+    finish(click(other, "Continue"), "a")
     report = resources.jobs().find("index a").snapshot().result
     assert (report.unchanged, report.added) == (batch, 4)
 
@@ -67,7 +67,7 @@ def test_an_index_takes_one_file_after_the_other(indexes, app, gated):
     gated.gate.set()
     finish(session, "one")
     click(session, "Close")
-    finish(click(session, "Go on"), "one")
+    finish(click(session, "Continue"), "one")
     assert "6 unchanged" in shown(session)
 
 
@@ -90,7 +90,7 @@ def test_what_an_index_holds_can_be_searched_while_it_takes_more(indexes, app, g
 def test_a_plan_for_a_name_that_leads_elsewhere_is_told(indexes, app):
     kept = intake.keep(indexes, "a.csv", OWN_COLUMNS.encode())
     intake.note(intake.Plan(kept, "../elsewhere", intake.preview(kept).columns))
-    session = click(app("corpus"), "Go on")
+    session = click(app("corpus"), "Continue")
     assert "'../elsewhere' cannot be the name of an index." in shown(session)
     assert not resources.jobs().named("")
 
@@ -139,5 +139,5 @@ def test_an_indexing_that_the_server_did_not_survive_is_offered_again(indexes, a
     intake.note(intake.Plan(kept, "a", intake.preview(kept).columns))
     session = app("corpus")
     assert "The indexing of a.csv was not finished" in shown(session)
-    finish(click(session, "Go on"), "a")
+    finish(click(session, "Continue"), "a")
     assert "6 reviews added" in shown(session)

@@ -12,7 +12,7 @@ def test_views_with_coverage(make, app):
     session = app("model")
     table = session.dataframe[0].value
     assert list(table["instruction"]) == ["No instruction", MOOD]
-    assert list(table["read"]) == [1.0, 1.0]
+    assert list(table["reviews read"]) == [1.0, 1.0]
     assert f"{len(REVIEWS)}" in shown(session)
     assert "keywords" in shown(session)
 
@@ -23,18 +23,18 @@ def test_the_rest_is_read_under_an_instruction_and_what_was_read_is_dropped(make
     with Index(make(), encoder=KeywordEncoder()) as index:
         index.upkeep.complete([MOOD], ids=["r1", "r2"])
     session = app("model")
-    assert session.dataframe[0].value["read"][1] == pytest.approx(2 / 6, abs=1e-3)
+    assert session.dataframe[0].value["reviews read"][1] == pytest.approx(2 / 6, abs=1e-3)
     assert resources.jobs().named("read") == {}
-    rest = next(one for one in session.button if one.label == "Read the rest")
-    assert rest.help == "4 reviews, about half a minute"
+    rest = next(one for one in session.button if one.label == "Read the remaining reviews")
+    assert rest.help == "The model reads 4 reviews."  # nobody has measured how long that takes
     rest.click().run()
     next(iter(resources.jobs().named("read").values())).wait(PATIENCE)
     whole(session.run())
-    assert session.dataframe[0].value["read"][1] == 1.0
-    assert next(one for one in session.button if one.label == "Read the rest").disabled
-    next(one for one in session.button if one.label == "Drop").click().run()
+    assert session.dataframe[0].value["reviews read"][1] == 1.0
+    assert next(one for one in session.button if one.label == "Read the remaining reviews").disabled
+    next(one for one in session.button if one.label == "Delete").click().run()
     assert list(whole(session).dataframe[0].value["instruction"]) == ["No instruction"]
-    assert not [one for one in session.button if one.label == "Drop"]
+    assert not [one for one in session.button if one.label == "Delete"]
 
 
 def test_a_diagnosis_says_whether_an_instruction_is_followed(make, app):
@@ -81,11 +81,11 @@ def press(session, label):
 def test_damage_is_named_and_mended(make, app):
     file = next(make().glob("views/*/*.faiss"))
     file.write_bytes(file.read_bytes()[:-1] + b"x")
-    session = press(app("model"), "Check every file and row")
+    session = press(app("model"), "Check for damage")
     assert file.name in shown(session)
     assert "It can be repaired here" in shown(session)
     assert "Vector indexes built: 1" in shown(press(session, "Repair"))
-    session = press(session, "Check every file and row")
+    session = press(session, "Check for damage")
     assert "undamaged" in shown(session)
     assert "The check ended 0 s ago." in shown(session).replace("\\", "")
 
@@ -97,5 +97,5 @@ def test_a_database_that_is_none_can_still_be_checked(make, app):
     (folder / "corpus.sqlite3").write_bytes(b"no database at all" * 100)
     session = app("model")
     assert "is damaged or no SQLite database" in shown(session)
-    session = press(session, "Check every file and row")
+    session = press(session, "Check for damage")
     assert "Restore a copy" in shown(session) or "did not work" in shown(session)

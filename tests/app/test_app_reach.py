@@ -30,10 +30,10 @@ SPILLED = """() => {
 WIDER_FONT = "* { letter-spacing: .04em !important }"
 PAGES = {
     "corpus": ("", {}, "Length in words"),
-    "search": ("search", {"q": "kettle", "instruction": PRODUCT}, "read under this instruction"),
+    "search": ("search", {"q": "kettle", "instruction": PRODUCT}, "reviews under this instruction"),
     "compare": ("compare", {"q": "kettle", "first": PRODUCT, "second": MOOD}, "on both sides"),
     "map": ("clusters", {"instruction": PRODUCT, "groups": 3, "clusters": 0}, "In the texts"),
-    "saved": ("clusters", {"show": "saved", "saved": "kinds"}, "in none of them"),
+    "saved": ("clusters", {"show": "saved", "saved": "kinds"}, "in 3 clusters."),
     "one that is saved": ("clusters", {"show": "saved", "saved": "kinds", "clusters": 0}, "Move to"),
     "teach": ("teach", {"instruction": MOOD, "answers": "love, hate"}, "Learn from"),
     "a new training": ("train", {"begin": "example"}, "170 rows"),
@@ -96,7 +96,7 @@ def top_of_first_card(page):
 
 
 def test_the_first_hit_begins_in_the_upper_part_of_the_screen(visit):
-    page = visit("search", "read under this instruction", q="kettle", instruction=PRODUCT)
+    page = visit("search", "reviews under this instruction", q="kettle", instruction=PRODUCT)
     page.get_by_text(re.compile("this question")).first.wait_for()  # the verdict stands above it
     assert until(page, lambda: top_of_first_card(page) <= 320)  # how far the look was has gone by then
 

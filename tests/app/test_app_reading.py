@@ -25,7 +25,7 @@ from retriever_app.readers import AnswerRow
 WHO = "Which thing is it about?"
 HERE = ReaderPlace("chat:m", "127.0.0.1:11434", local=True, allowed=True)
 ELSEWHERE = ReaderPlace("chat:m", "api.example.com", local=False, allowed=False)
-READ = "Read with it"
+READ = "Use this language model"
 
 
 def place_of(name):
@@ -47,8 +47,8 @@ def test_the_page_says_how_much_goes_where():
         "A search sends at most 60 reviews, with the question, to chat:m at api.example.com, another"
     )
     assert "chat:m at 127.0.0.1:11434, a server on this machine" in readers.sending(HERE, readers.search_sends())
-    assert readers.clusters_send(300, 20_000) == "Clusters send at most 300 of 20,000 reviews"
-    assert readers.clusters_send(300, 6) == "Clusters send at most all 6 reviews"
+    assert readers.clusters_send(300, 20_000) == "Clustering sends at most 300 of 20,000 reviews"
+    assert readers.clusters_send(300, 6) == "Clustering sends at most all 6 reviews"
 
 
 def test_what_is_written_in_the_table_goes_to_its_text_and_nothing_takes_it_back():
@@ -65,8 +65,8 @@ def test_the_table_says_how_many_texts_have_no_answer_and_why():
     assert readers.unanswered(status, "") == "1,540 of 1,600 different texts have no answer."
     reasons = Spent(failures={Unread.REFUSED: 1, Unread.CUT: 2}).reasons
     assert readers.unanswered(replace(status, answers=1599), reasons) == (
-        "1 of 1,600 different texts has no answer. Since the app opened the index, answers to this and other questions "
-        "did not come: The reply was cut at the limit of tokens. (2) The model or its server refused to answer. (1)"
+        "1 of 1,600 different texts has no answer. Answers to any question that failed since the app opened the index: "
+        "The reply was cut at the limit of tokens. (2) The model or its server refused to answer. (1)"
     )
     assert readers.unanswered(replace(status, answers=1600), reasons) == ""
 
@@ -97,9 +97,9 @@ def test_clusters_of_a_sample_show_the_estimated_share_and_never_a_raw_count(tmp
     sides = clusters.read_sides(part.material.documents, Columns())
     first, second = clusters.cards(part, sides, counted, everything)
     assert "of the random sample · about 25% of all" in first.size
-    assert first.figures.startswith("share 20 to 31 %")
-    assert "too few for a share" in second.size
-    assert "share" not in second.figures
+    assert first.figures.startswith("Share 20 to 31 %")
+    assert "too few reviews for a share" in second.size
+    assert "Share" not in second.figures
     assert [card.more for card in (first, second)] == [part.clusters[card.number].label for card in (first, second)]
     assert {card.more for card in clusters.cards(found, sides, counted, everything)} == {""}  # all of them were read
 
@@ -160,9 +160,9 @@ def test_what_a_language_model_read_stands_apart_and_the_rest_is_not_read_unaske
     session = app("model")
     table = session.dataframe[0].value
     assert list(table["instruction"]) == ["No instruction", WHO, WHO]
-    assert list(table["read by"]) == ["keywords", "keywords", NAME]
-    assert table["read"].iloc[-1] < 1
-    assert next(one for one in session.button if one.label == "Read the rest").disabled
+    assert list(table["model"]) == ["keywords", "keywords", NAME]
+    assert table["reviews read"].iloc[-1] < 1
+    assert next(one for one in session.button if one.label == "Read the remaining reviews").disabled
 
 
 def test_each_reading_of_the_app_keeps_to_the_limits_of_the_settings(make, app, reader):
@@ -175,7 +175,7 @@ def test_each_reading_of_the_app_keeps_to_the_limits_of_the_settings(make, app, 
     for count in (2, 4):
         session = settle(settle(click(settle(app("search", q="lamp", instruction=WHO)), READ)))
         assert len(reader.asked) == count
-    assert "2 reviews not read by the language model: a limit in settings" in shown(session).replace("\\", "")
+    assert "The language model did not read 2 reviews: a limit in settings" in shown(session).replace("\\", "")
     settings.write_text("[reading]\nmax_text = 2\n")
     assert "settings.toml: 'max_text' is no setting" in shown(app("search")).replace("\\", "")
 
@@ -187,7 +187,7 @@ def test_a_limit_that_the_first_of_two_searches_met_is_told(make, app, reader):
         index.teaching.read_by(WHO, NAME)
     (folder.parent / "settings.toml").write_text("[reading]\nmax_texts = 2\n")
     session = settle(settle(click(settle(app("compare", q="lamp", first=WHO)), READ)))
-    assert "4 reviews not read by the language model" in shown(session).replace("\\", "")
+    assert "The language model did not read 4 reviews" in shown(session).replace("\\", "")
 
 
 def test_a_host_needs_a_yes_before_the_first_text(make, app, reader):
@@ -200,14 +200,14 @@ def test_a_host_needs_a_yes_before_the_first_text(make, app, reader):
     session = whole(may.check().run())
     session = whole(next(one for one in session.button if one.label == READ).click().run())
     session = settle(session)
-    assert f"{NAME} reads this question" in shown(session).replace("\\", "")
+    assert f"{NAME} answers this question" in shown(session).replace("\\", "")
     assert reader.asked
     with Index(folder, encoder=load_encoder()) as index:
         assert index.teaching.place(NAME).allowed
     session = settle(click(session, "Use the index's own model again"))
     with Index(folder, encoder=load_encoder()) as index:
         assert index.teaching.reader(WHO) == ""
-    assert "reads this question" not in shown(session)
+    assert "answers this question" not in shown(session)
 
 
 def test_without_an_endpoint_one_line_says_how(make, app, monkeypatch):

@@ -21,7 +21,7 @@ ROWS = [
     {"id": f"d{number:02}", "text": f"Review {number}: the {('kettle', 'lamp', 'toy')[number % 3]} is here."}
     for number in range(240)
 ]
-OFFER = "Let a language model read this question"
+OFFER = "Use a language model for this question"
 
 
 @pytest.fixture
@@ -52,8 +52,8 @@ def test_a_question_is_read_corrected_clustered_and_taken_back(page, address, mo
     assert not model.requests
     page.get_by_text(OFFER).click()
     page.get_by_text("A search sends at most 60 reviews, with the question, to chat:stand-in").wait_for()
-    press(page, "Read with it")
-    page.get_by_text("chat:stand-in reads this question.").wait_for()
+    press(page, "Use this language model")
+    page.get_by_text("chat:stand-in answers this question.").wait_for()
     page.locator(".stMarkdownBadge", has_text="toy").first.wait_for()
     page.get_by_text(re.compile("the best candidates were read")).wait_for()
     assert 0 < len(sent(model)) <= readers.MOST_A_SEARCH
@@ -65,7 +65,7 @@ def test_a_question_is_read_corrected_clustered_and_taken_back(page, address, mo
 
 def correct_the_first_answers(page, folder, answers):
     """Write answers in the first rows one right after the other: none is lost while an earlier one is taken."""
-    page.get_by_text("Correct answers").click()
+    page.get_by_text("Edit answers").click()
     page.get_by_text(re.compile(r"\d+ of 240 different texts have no answer\.")).wait_for()
     rest(page)
     table = page.locator("[data-testid=stDataFrame] canvas").first
@@ -77,7 +77,7 @@ def correct_the_first_answers(page, folder, answers):
     with Index(folder, encoder=load_encoder()) as index:
         assert until(page, lambda: set(answers) <= set(index.teaching.answers(WHO).values()))
         assert index.teaching.answers(WHO)["d02"] == answers[0]
-    press(page, "Draw the page with these answers")
+    press(page, "Apply these answers")
     sync_api.expect(page.get_by_text(re.compile("· d02$"))).to_have_count(0)  # what it is no longer about is no hit
 
 
@@ -96,11 +96,11 @@ def clusters_of_a_sample(page, model):
     before = len(sent(model))
     go(page, "Clusters")
     ask(page, "Instruction", WHO)
-    page.get_by_text("Clusters send at most all 240 reviews").wait_for()
+    page.get_by_text("Clustering sends at most all 240 reviews").wait_for()
     assert len(sent(model)) == before
     ask(page, "Reviews to read", "60")
-    page.get_by_text("Clusters send at most 60 of 240 reviews").wait_for()
-    press(page, "Read with it")
+    page.get_by_text("Clustering sends at most 60 of 240 reviews").wait_for()
+    press(page, "Use this language model")
     page.get_by_text(re.compile(r"of 240 texts were read by chat:stand-in, \d+ of them drawn at random")).wait_for()
     page.get_by_text(re.compile(r"about \d+% of all")).first.wait_for()
     page.get_by_text(re.compile(r"^share \d+ to \d+ %")).first.wait_for()
@@ -111,8 +111,8 @@ def test_saved_clusters_are_named_by_a_click(page, address, model, tmp_path):
     with Index(tmp_path / "indexes" / "reviews", encoder=load_encoder()) as index:
         index.clusterings.save("products", index.cluster(PRODUCT, k=3))
     page.goto(f"{address}/clusters?{urlencode({'show': 'saved', 'saved': 'products'})}")
-    press(page, "Name clusters by a language model")
-    page.get_by_text("Titles send at most 36 reviews, some of them twice").wait_for()
+    press(page, "Name clusters with a language model")
+    page.get_by_text("Naming the clusters sends at most 36 reviews, some of them twice").wait_for()
     assert not model.requests
     press(page, "Name them")
     page.get_by_text("Named by chat:stand-in.").wait_for()

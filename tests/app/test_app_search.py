@@ -1,6 +1,7 @@
 import re
 import threading
 from datetime import date
+from html import unescape
 
 from app_checks import PATIENCE, remove, settle, shown, whole
 from app_fakes import MOOD, PRODUCT, REVIEWS, KeywordEncoder
@@ -15,16 +16,10 @@ def heads(session):
     return [one.value for one in session.markdown if one.value.startswith("**") and "★" in one.value]
 
 
-def unmarked(session):
-    """Return all Markdown without the marks around words of the query."""
-    return [re.sub(r":blue-background\[(.*?)\]", r"\1", one.value) for one in session.markdown]
-
-
 def texts(session):
-    """Return the reviews on cards, those with marked words first."""
+    """Return the reviews on cards."""
     known = {review["text"] for review in REVIEWS}
-    bare = [one.replace("\\", "") for one in unmarked(session)]
-    return [one for one in [*bare, *(one.value for one in session.text)] if one in known]
+    return [one.value for one in session.text if one.value in known]
 
 
 def test_hits_are_cards_with_stars_words_and_reasons(make, app):
@@ -33,8 +28,8 @@ def test_hits_are_cards_with_stars_words_and_reasons(make, app):
     assert sorted(texts(session)[:2]) == ["I love this kettle.", "The kettle broke."]
     assert "★☆☆☆☆&ensp;**Kettle**&ensp;:gray[kitchen · 2024-01-10]" in " ".join(heads(session)).replace("\\", "")
     assert "badge[kettle]" in shown(session)
-    assert "by meaning, 1st by its words" in shown(session)
-    assert "all candidates were read under this instruction" in shown(session).replace("\\", "")
+    assert "By the words of the query, it ranks 1st." in shown(session)
+    assert "The model has read all reviews under this instruction" in shown(session).replace("\\", "")
 
 
 def test_documents_are_counted_anew_after_a_command_and_not_after_a_search(make, app, monkeypatch):
@@ -44,7 +39,7 @@ def test_documents_are_counted_anew_after_a_command_and_not_after_a_search(make,
     path = make()
     session = settle(app("search", q="lamp", instruction=MOOD))
     # and kept: the index has changed
-    assert "all candidates were read under this instruction" in shown(session)
+    assert "The model has read all reviews under this instruction" in shown(session)
     assert len(counted) == 1
     with Index(path, encoder=KeywordEncoder()) as index:
         index.delete([REVIEWS[0]["id"]])
@@ -82,11 +77,11 @@ def test_the_url_is_the_page(make, app):
 def test_first_hits_show_at_once_and_settle(make, app, gated):
     make()
     session = app("search", q="lamp", instruction=MOOD)
-    assert "being read under it" in shown(session)
+    assert "is reading the best candidates under it" in shown(session)
     assert len(texts(session)) == len(REVIEWS)
     gated.gate.set()
     settle(session)
-    assert "all candidates were read under this instruction" in shown(session)
+    assert "The model has read all reviews under this instruction" in shown(session)
     assert "badge[love]" in shown(session)
     job = session.session_state["search: running"].job
     whole(session.run())
@@ -109,9 +104,9 @@ def test_a_search_says_how_many_texts_it_has_read(make, app, monkeypatch):
     session = app("search", q="lamp", instruction=MOOD)
     assert encoder.reached.wait(PATIENCE)
     whole(session.run())
-    assert session.get("progress")[0].proto.text == "1 of 6 reviews read"
+    assert "1 review read so far" in shown(session)
     encoder.gate.set()
-    assert not settle(session).get("progress")
+    assert "so far" not in shown(settle(session))
 
 
 def test_more_like_a_card_under_another_instruction(make, app):
@@ -145,10 +140,15 @@ def test_hostile_reviews_are_shown_as_they_are(make, app):
     hostile = (
         "<img src=x onerror=alert(1)> **bold** [a](javascript:alert(1)) ![p](http://evil/p.png) $x$ :red[x] kettle"
     )
-    row = {"id": "[x](y)", "text": hostile, "product": "![p](http://evil/q.png)", "category": "<b>", "stars": 3}
+    twice = f"{hostile}. Another sentence, with <b>."
+    row = {"id": "[x](y)", "text": twice, "product": "![p](http://evil/q.png)", "category": "<b>", "stars": 3}
     make(rows=[row])
     session = app("search", q="kettle")
-    assert hostile in [re.sub(r"[\\\u2060]", "", one) for one in unmarked(session)]
+    (html,) = (one.proto.body for one in session.get("html") if "<mark>" in one.proto.body)
+    body = re.fullmatch(r'<p class="review">(.*)<mark>(.*)</mark>(.*)</p>', html)
+    assert body is not None
+    assert not [part for part in body.groups() if "<" in part]
+    assert unescape("".join(body.groups())) == twice
     drawn = [one.value for one in (*session.markdown, *session.caption)]
     assert not [one for one in drawn if "](" in one.replace("\\](", "") or "<b>" in one.replace("\\<", "")]
 
@@ -198,7 +198,7 @@ def test_a_change_right_after_the_search_is_seen(make, app):
 
 
 def marks(session):
-    """Return the first lines of the cards, those on the left first."""
+    """Return the first lines of the cards, left and right in turns."""
     return [one.value for one in session.markdown if "-badge[" in one.value]
 
 
@@ -211,9 +211,9 @@ def test_two_instructions_side_by_side(make, app):
     make(instructions=[PRODUCT, MOOD])
     session = app("compare", q="kettle love", first=PRODUCT, second=MOOD, k="3")
     assert len(read(session)) == 6
-    left, right = marks(session)[:3], marks(session)[3:]
+    left, right = marks(session)[::2], marks(session)[1::2]
     assert [one.startswith(f"**{rank}**") for rank, one in enumerate(left, start=1)] == [True] * 3
-    both = set(read(session)[:3]) & set(read(session)[3:])
+    both = set(read(session)[::2]) & set(read(session)[1::2])
     assert sum(ONLY in one for one in left) == sum(ONLY in one for one in right) == 3 - len(both)
     assert f"{len(both)} of 3 hits are on both sides" in shown(session)
     assert read(app("compare", **session.query_params)) == read(session)

@@ -76,7 +76,7 @@ def test_a_question_that_was_taught_says_how_well_it_is_answered(make, app, chan
     with Index(folder, encoder=load_encoder()) as index:
         index.teaching.teach(MOOD, [(row["id"], "broke" if "broke" in row["text"] else "whole") for row in ROWS])
         before, held = index.teaching.lessons(MOOD).before, index.teaching.lessons(MOOD).after
-    assert list(app("model").dataframe[0].value["taught"]) == [
+    assert list(app("model").dataframe[0].value["taught with"]) == [
         "",
         f"42 reviews, {before.value:.0%} right before, {held.value:.0%} after ({held.low:.0%} to {held.high:.0%})",
     ]
@@ -90,10 +90,10 @@ def test_a_verdict_shows_among_the_instructions(make, app, chance, monkeypatch):
     monkeypatch.setattr(completing, "judge_views", lambda *given: {})
     folder = make(rows=ROWS, instructions=[MOOD])
     session = app("model")
-    assert list(session.dataframe[0].value["followed"]) == ["", ""]
+    assert list(session.dataframe[0].value["model follows it"]) == ["", "not checked"]
     with Index(folder, encoder=load_encoder()) as index:
         level = index.teaching.judge(MOOD).level
-    assert list(whole(session.run()).dataframe[0].value["followed"]) == ["", level]
+    assert list(whole(session.run()).dataframe[0].value["model follows it"]) == ["", level]
 
 
 def test_one_question_on_both_sides_is_looked_into_once_and_can_be_stopped(make, app, chance, monkeypatch):

@@ -1,5 +1,6 @@
 import csv
 import io
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -78,15 +79,16 @@ def test_the_last_day_there_is_leaves_nothing_out():
 @pytest.mark.parametrize(
     ("hit", "says"),
     [
-        ({"score": 0.934, "dense_rank": 2, "lexical_rank": 11}, "2nd by meaning, 11th by its words; cosine 0.93"),
-        ({"score": 0.5, "dense_rank": 1, "percentile": 87.4}, "1st by meaning; cosine 0.50, closer than 87 % of"),
-        ({"score": 0.5, "percentile": 99.43}, "cosine 0.50, closer than 99.4 % of"),
-        ({"score": 1.0, "percentile": 100.0}, "cosine 1.00, closer than any random pair of reviews"),
-        ({"score": None, "lexical_rank": 3}, "3rd by its words"),
+        ({"score": 0.9, "dense_rank": 2, "lexical_rank": 11}, ["this review ranks 2nd.", "the query, it ranks 11th."]),
+        ({"score": 0.5, "dense_rank": 1, "percentile": 87.4}, ["1st.", "than 87 % of random pairs of reviews are to"]),
+        ({"score": 0.5, "percentile": 99.43}, ["closer to the query in meaning than 99.4 % of"]),
+        ({"score": 1.0, "percentile": 100.0}, ["closer to the query in meaning than any random pair of reviews is."]),
+        ({"score": None, "lexical_rank": 3}, ["it ranks 3rd."]),
     ],
 )  # fmt: skip
 def test_why_a_hit_is_there(hit, says):
-    assert cards.why(Hit(Document("a", "x"), fused=1.0, **hit)).removesuffix(" random pairs") == says
+    reasons = cards.why(Hit(Document("a", "x"), fused=1.0, **hit))
+    assert [part in reason for part, reason in zip(says, reasons, strict=True)] == [True] * len(says)
 
 
 def test_a_card_has_one_line_of_what_matters():
@@ -118,13 +120,13 @@ def test_the_latest_instructions_come_first():
 @pytest.mark.parametrize(
     ("path", "mode", "settled", "says"),
     [
-        ("base", "hybrid", True, ": by meaning and words, without an instruction."),
-        ("base", "dense", True, ": by meaning, without an instruction."),
-        ("base", "hybrid", False, "being read under it"),
-        ("complete", "hybrid", True, "under this instruction."),
-        ("lazy", "dense", True, "best candidates were read"),
-        ("lazy", "hybrid", False, "of those read under the instruction. The best candidates are being read"),
-        ("base", "lexical", True, "by their words"),
+        ("base", "hybrid", True, ". Found by meaning and words, without an instruction."),
+        ("base", "dense", True, ". Found by meaning, without an instruction."),
+        ("base", "hybrid", False, "is reading the best candidates under it"),
+        ("complete", "hybrid", True, "has read all reviews under this instruction."),
+        ("lazy", "dense", True, "has read the best candidates under this instruction."),
+        ("lazy", "hybrid", False, "of those read under the instruction. The model is reading the best candidates"),
+        ("base", "lexical", True, "that contain words of the query"),
     ],
 )
 def test_the_headline_says_what_kind_of_answer_it_is(path, mode, settled, says):
@@ -138,8 +140,11 @@ def test_how_hits_moved():
 
 
 def test_what_an_indexing_did():
-    report = IndexingReport(added=1, unchanged=1200, skipped=2, seconds=3725)
-    assert corpus.report_line(report) == "1 review added, 1,200 unchanged, 2 rows skipped, in 1 h 02 min."
+    report = IndexingReport(added=1, unchanged=1200, skipped=2, seconds=3000)
+    assert corpus.report_line(report, 3725) == "1 review added, 1,200 unchanged, 2 rows skipped, in 1 h 02 min."
+    assert corpus.report_line(IndexingReport(added=1, truncated=1), 1).endswith(
+        " 1 review is longer than the model reads: it reads their beginning."
+    )
 
 
 def test_charts_fill_gaps_and_put_the_rest_together():
@@ -174,10 +179,11 @@ def test_sizes(number, shown):
 
 
 def test_how_long_an_indexing_takes_is_said_before_it():
-    assert corpus.time_line(3000, 0) == "Indexing takes about half a minute on two processor cores."
-    assert "about 6 minutes on two processor cores, and 2 instructions about 2 hours more" in corpus.time_line(
-        39_000, 2
-    )
+    assert corpus.time_line(3000, 0, None, 0.1) == ""
+    assert corpus.time_line(3000, 0, 0.01, None).startswith("Indexing takes about 30 seconds. You")
+    assert corpus.time_line(3000, 1, 0.01, None).startswith("Indexing takes about 30 seconds. You")
+    line = corpus.time_line(39_000, 2, 0.01, 0.1)
+    assert "about 6 minutes, and the reading under 2 instructions about 2 hours more" in line
 
 
 TEXT = "I bought it in May. It stopped working after two days!\nNo refund (really...). Never again"
@@ -209,38 +215,39 @@ def test_forms_of_a_word_are_alike(words):
 def test_the_sentence_that_answers_says_most_of_the_query():
     assert said(TEXT, [cards.answering(TEXT, "stopped working", [])]) == ["It stopped working after two days!"]
     assert said(TEXT, [cards.answering(TEXT, "money back", ["refund", "money"])]) == ["No refund (really...)."]
+    both = "It works now. The battery backup with batteries is good."
+    assert said(both, [cards.answering(both, "stopped working", ["battery", "backup"])]) == ["It works now."]
     assert cards.answering(TEXT, "colour", ["red"]) is None
     assert cards.answering("It stopped.", "stopped", []) is None
     assert cards.answering(TEXT, "", []) is None
-
-
-def test_words_of_the_query_are_marked_and_all_else_shown_as_it_is():
-    text = "It *stopped*: [a](b)\n<b>stops</b>"
-    spans = cards.shared(text, cards.stems("stopping it"))
-    assert said(text, spans) == ["stopped", "stops"]
-    assert cards.marked(text, spans) == (
-        r"It \*:blue-background[stopped]\*\: \[a\]\(b\)" "  \n" r"\<b\>:blue-background[stops]\</b\>"
-    )
 
 
 def hit(id, text, words=()):
     return Hit(Document(id, text), 0.5, 0.5, words)
 
 
-def test_a_card_shows_the_sentence_and_marks_words():
+def test_the_best_sentence_is_marked_inside_the_text():
     (card,) = cards.hit_cards([hit("a", TEXT)], Columns(), {}, "stopped working")
-    assert r"It :blue-background[stopped] :blue-background[working] after two days\!" in card.marked
-    assert card.answer == ""  # it is in sight
+    assert card.parts == (
+        "I bought it in May. ", "It stopped working after two days!", "\nNo refund (really...). Never again"
+    )  # fmt: skip
     (card,) = cards.hit_cards([hit("a", TEXT)], Columns(), {})
-    assert (card.answer, card.marked) == ("", "")
+    assert card.parts == ("", "", TEXT)
 
 
-def test_the_sentence_is_found_at_the_end_of_a_long_review():
+def test_a_long_review_is_cut_around_its_best_sentence():
     long = "It looks fine on the table. " * 60 + "Then it stopped working."
     (card,) = cards.hit_cards([hit("a", long)], Columns(), {}, "stopped working")
-    assert card.is_long
-    assert card.answer.startswith("Then it :blue-background[stopped]")
-    assert card.marked == ""
+    before, marked, after = card.parts
+    assert (marked, after) == ("Then it stopped working.", "")
+    assert before.startswith("… ")
+    assert cards.SHORT_CHARACTERS - 20 < len(before + marked) <= cards.SHORT_CHARACTERS + 2
+
+
+def test_of_a_window_the_best_sentence_is_marked():
+    window = replace(hit("a", TEXT), part=Span(20, len(TEXT)))
+    (card,) = cards.hit_cards([window], Columns(), {}, "bought refund")
+    assert card.parts[1] == "No refund (really...)."
 
 
 def test_hits_that_say_nearly_the_same_are_folded():

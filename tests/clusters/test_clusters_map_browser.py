@@ -129,7 +129,7 @@ def test_the_wheel_and_the_buttons_zoom_and_a_drag_moves(opened):
     page.get_by_role("button", name="closer").click()
     page.mouse.move(x, y)
     assert page.locator(".scatter-tip").is_hidden()  # it went outwards
-    page.get_by_role("button", name="Whole").click()
+    page.get_by_role("button", name="Show the whole map").click()
     page.mouse.move(middle["x"] + 40, middle["y"] + 40)
     page.mouse.down()
     page.mouse.move(middle["x"] + 10, middle["y"] + 90, steps=3)

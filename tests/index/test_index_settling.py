@@ -66,6 +66,15 @@ def test_a_settled_search_reads_nothing_when_it_is_asked_again_and_gives_the_sam
     assert question.passes  # another query has not settled
 
 
+def test_a_search_whose_rounds_are_used_up_reads_nothing_when_it_is_asked_again(open_index, question):
+    last = open_index(rounds=1).search_many([REQUEST])[0]
+    assert not last.settling.settled
+    question.forget()
+    again = open_index(rounds=1).search_many([REQUEST])[0]
+    assert question.passes == []
+    assert [(hit.document.id, hit.fused) for hit in again.hits] == [(hit.document.id, hit.fused) for hit in last.hits]
+
+
 def test_new_documents_open_a_settled_search_again(open_index, question):
     index = open_index(rounds=5)
     list(index.search_progressively(REQUEST))

@@ -200,7 +200,7 @@ class Searcher:
             progress = Settling(number + 1, reading.read, changed, settled)
             final = settled or not read or number + 1 == most  # what cannot be read now may be another time
             yield [replace(result, final=final, settling=progress) for result in results]
-            if settled:
+            if settled or (final and read):  # the last round's list stands: asked again, the search gives the same one
                 note_settled(self._store, begun)
             if final:
                 return True

@@ -1,4 +1,4 @@
-"""Charts that filter each other: how many reviews have which stars, product and month, of those the others let pass."""
+"""Charts that filter each other: how many reviews have which stars, product and date, of those the others let pass."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -8,12 +8,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from retriever.clusters.periods import all_periods, fitting, period_of
 from retriever_app.charts import Colours, Spec, channel
-from retriever_app.pages.clusters.model import Sides, months_of, scale_of
+from retriever_app.pages.clusters.model import Sides, scale_of
 from retriever_app.text import STAR
 
 Facet = Literal["only_stars", "only_product", "only_month"]
-TITLES: Mapping[Facet, str] = {"only_stars": "Stars", "only_product": "Product", "only_month": "Month"}
+TITLES: Mapping[Facet, str] = {"only_stars": "Stars", "only_product": "Product", "only_month": "Date"}
 MOST_BARS = 12  # products that are shown, the most frequent ones
 PICK = "bar"  # the charts' selection: one bar by click
 
@@ -27,7 +28,7 @@ class Facets:
     Attributes:
         only_stars: whole stars.
         only_product: products.
-        only_month: months as 2024-05.
+        only_month: months as 2024-05, or quarters or years where there are many months.
     """
 
     only_stars: tuple[int, ...] = ()
@@ -61,7 +62,8 @@ def values_of(sides: Sides, facet: Facet) -> Sequence[int | str | None]:
         return [None if stars is None else int(stars + 0.5) for stars in sides.stars]
     if facet == "only_product":
         return sides.products
-    return [day[:7] if day else None for day in sides.days]
+    unit = fitting(day for day in sides.days if day)
+    return [period_of(day, unit) if day else None for day in sides.days]
 
 
 def passing(sides: Sides, facets: Facets, *, but: Facet | None = None) -> NDArray[np.bool_]:
@@ -91,7 +93,8 @@ def bars(sides: Sides, facets: Facets, facet: Facet, within: NDArray[np.bool_]) 
     if facet == "only_stars":
         order: Sequence[int | str] = scale_of(sides.stars)
     elif facet == "only_month":
-        order = months_of(sides.days)
+        days = [day for day in sides.days if day]
+        order = all_periods(days, fitting(days))
     else:
         common = sorted(whole, key=lambda value: (-whole[value], str(value)))[:MOST_BARS]
         order = list(dict.fromkeys([*common, *(value for value in clicked if value in whole)]))

@@ -23,19 +23,20 @@ from retriever.clusters.index_numbers import numbers_of, usual_segments
 from retriever.clusters.map import map_places
 from retriever.clusters.report import make_report, model_names, render
 from retriever.clusters.saved import SavedClustering
-from retriever.core.results import IndexingReport
 from retriever.core.types import Ids
 from retriever.serving.jobs import Job, Snapshot, Work
 from retriever.workspace import Index
 from retriever_app import readers, reading, resources, text
-from retriever_app.background import FOREGROUND, JUDGING, READING, Progress, reporting
+from retriever_app.background import FOREGROUND, READING, Progress, reporting
 from retriever_app.components import ended, show_problem, watch
+from retriever_app.estimates import expected_seconds, promise
 from retriever_app.pages.clusters import model
 from retriever_app.pages.clusters.model import Ask, Part
 from retriever_app.pages.clusters.saved_model import Topics, topics
 
 MOST_KEPT = 8
 TITLING = "Naming the clusters"
+_CLUSTERING = "Clustering the reviews"
 _STOP_SECONDS = 0.2  # between looks at whether the job was stopped while it waits
 _WAIT_SECONDS = 0.6  # a page waits, so that what is quick shows no progress
 _GO = "clusters: go"
@@ -142,13 +143,11 @@ class ClusteringCache:
         ids = self._draw(job, index, ask.parent).ids(ask.within[-1]) if ask.within else None
         _read(job, index, ask.instruction, ask.where, ids)
         job.check()
-        job.tell(Progress("Clustering the reviews"))
         where = None if ask.within else ask.where
         # A clustering that checks its own question waits for a check that goes on, which would give way to it.
         watched = nullcontext() if index.teaching.wants_verdict(ask.instruction) else FOREGROUND.waited_for()
         with watched:
-            reads = readers.reads(index.teaching.reader(ask.instruction))
-            progress = reporting(job, READING) if reads else None
+            progress = reporting(job, READING, first=_CLUSTERING)
             clustering = index.cluster(
                 ask.instruction, k=ask.groups or None, where=where, ids=ids, read=ask.read, progress=progress
             )
@@ -235,7 +234,7 @@ def saved(index: Index, name: str) -> SavedPage | None:
     if snapshot.status == "done":
         page: SavedPage = snapshot.result
         return page
-    st.button("Go on", type="primary", on_click=lambda: jobs.forget(key))
+    st.button("Continue", type="primary", on_click=lambda: jobs.forget(key))
     return None
 
 
@@ -324,13 +323,13 @@ def _is_quick(index: Index, ask: Ask) -> bool:
     """Return whether little has to be read first; else say how long it takes, and let the user begin it."""
     with st.spinner("Counting the reviews to read …", show_time=True):
         lacking = len(resources.clusterings().lacking(index, ask))
-    seconds = model.expected_seconds(resources.status(index), lacking)
-    if seconds <= model.AT_ONCE:
+    if lacking <= model.AT_ONCE:
         return True
+    seconds = expected_seconds(resources.status(index), lacking, judged=index.teaching.verdict(ask.instruction) is None)
     with st.container(border=True):
         st.text(
-            f"{text.count(lacking, 'review')} must be read under this instruction first. That takes about "
-            f"{text.about(seconds)}. You can use the other pages meanwhile, and what is read is kept."
+            f"The model must read {text.count(lacking, 'review')} under this instruction first"
+            f"{promise(seconds)}. You can use the other pages meanwhile. If you stop, the reviews read so far are kept."
         )
         st.button("Read and cluster", type="primary", on_click=go)
     return False
@@ -341,10 +340,10 @@ def _say_why(snapshot: Snapshot) -> None:
     if snapshot.error is not None:
         show_problem(snapshot.error)
     elif snapshot.status == "stopped":
-        st.text("Stopped. What was read so far is kept.")
+        st.text("Stopped. The reviews read so far are kept.")
     else:
-        st.text("The reviews have changed meanwhile.")
-    st.button("Go on" if snapshot.status == "stopped" else "Cluster again", type="primary", on_click=go)
+        st.text("The reviews have changed in the meantime.")
+    st.button("Continue" if snapshot.status == "stopped" else "Cluster again", type="primary", on_click=go)
 
 
 def _holds(index: Index, kept: _Kept) -> bool:
@@ -356,19 +355,7 @@ def _holds(index: Index, kept: _Kept) -> bool:
 
 
 def _read(job: Job, index: Index, instruction: str, where: str | None, ids: frozenset[str] | None) -> None:
-    """Read what the view of an instruction lacks, with the share of its tokens as progress."""
+    """Read what the view of an instruction lacks."""
     where = where if ids is None else None
-    lacking = index.upkeep.lacking([instruction], where=where, ids=ids)
-    if not len(lacking):
-        return
-    job.tell(Progress(READING, 0.0))
-    tokens = index.upkeep.cost(lacking)
-
-    def report(done: IndexingReport) -> None:
-        job.check()
-        if done.judging:
-            job.tell(Progress(JUDGING, done.in_hand / max(done.expected or 1, 1)))
-        else:
-            job.tell(Progress(READING, min(1.0, done.tokens / max(tokens, 1)), done.seconds))
-
-    index.upkeep.complete([instruction], where=where, ids=ids, progress=report)
+    if len(index.upkeep.lacking([instruction], where=where, ids=ids)):
+        index.upkeep.complete([instruction], where=where, ids=ids, progress=reporting(job, READING))

@@ -15,7 +15,6 @@ from retriever.clusters.clustering import Cluster, Clustering
 from retriever.clusters.numbers import GroupNumbers, Numbers
 from retriever.clusters.references import ordinal
 from retriever.core.fields import values_by_name
-from retriever.core.results import IndexStatus
 from retriever.core.types import Document
 from retriever.index.profiling import Columns, iso_date, star_value
 from retriever_app import text
@@ -25,11 +24,10 @@ MOST_GROUPS = 35
 MOST_READ = 10_000_000
 DEEPEST = 5  # times that one may look closer at a part
 QUOTES = 3
-AT_ONCE = 20.0  # seconds of reading that nobody is asked about first
+AT_ONCE = 60  # reviews that are read without asking first
 QUOTE = 120  # characters
 _TIP = 140
 _STARS = (5, 10)  # scales of ratings
-_SLOW = 10.0  # reviews read a second where nothing tells better
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +195,8 @@ def headline(found: Clustering) -> str:
     if found.choice is None:
         return f"{said}."
     if not found.choice.curve:
-        return f"{said}: they are too few, or too alike, for more."
-    return f"{said}, the number that sets them most apart of those that hold." if found.choice.holds else f"{said}."
+        return f"{said}: they are too few, or too similar, for more."
+    return f"{said}. This number separates them best and is stable." if found.choice.holds else f"{said}."
 
 
 def drawn_evenly(found: Clustering) -> NDArray[np.bool_]:
@@ -226,7 +224,7 @@ def cards(found: Clustering, sides: Sides, counted: Numbers, passing: NDArray[np
             interval = sampled.shares[cluster.number].interval
         share = str(numbers.share)
         if sampled is not None:
-            share = "too few for a share" if interval is None else f"about {interval.value:.0%} of all"
+            share = "too few reviews for a share" if interval is None else f"about {interval.value:.0%} of all"
         mean = "" if tally.mean is None else f"{tally.mean:.1f} {text.STAR}"
         said = text.count(len(numbers.reviews), "review")
         if material.units is not None:
@@ -250,16 +248,16 @@ def figures(numbers: GroupNumbers, interval: Interval | None) -> str:
         numbers: of the group.
         interval: its share of all; None where too few reviews were read to tell.
     """
-    share = "" if interval is None else f"share {round(100 * interval.low)} to {round(100 * interval.high)} %"
+    share = "" if interval is None else f"Share {round(100 * interval.low)} to {round(100 * interval.high)} %"
     if numbers.impact is None:
         return share
     effect = numbers.impact
-    sure = "" if effect.certain else ", which may be chance"
+    sure = "" if effect.certain else "; this may be chance"
     change = (
-        f"without these reviews the mean would change by {effect.value:+.2f} {text.STAR} "
+        f"Without these reviews the mean rating would change by {effect.value:+.2f} {text.STAR} "
         f"({effect.low:+.2f} to {effect.high:+.2f}){sure}"
     )
-    return "; ".join(filter(None, [share, change]))
+    return ". ".join(filter(None, [share, change]))
 
 
 def read_sides(documents: Iterable[Document], columns: Columns) -> Sides:
@@ -350,18 +348,6 @@ def rows(found: Clustering, chosen: Sequence[int]) -> list[dict[str, object]]:
 def part_name(found: Clustering, part: Part) -> str:
     """Name a part of a clustering."""
     return text.listed([name_of(cluster) for cluster in found.clusters if cluster.number in part.clusters])
-
-
-def expected_seconds(status: IndexStatus, texts: int) -> float:
-    """Estimate the seconds that reading some texts under an instruction may take, as the index's last runs went."""
-    cheap = {str(view.view) for view in status.views if status.plain is not None and not view.instruction}
-    for run in status.runs:
-        counts = run["statistics"]
-        embedded = sum(count for view, count in counts.get("embedded", {}).items() if str(view) not in cheap)
-        seconds = counts.get("seconds", 0)
-        if embedded and seconds:
-            return float(texts * seconds / embedded)
-    return texts / _SLOW
 
 
 def short(value: str, most: int) -> str:

@@ -70,8 +70,7 @@ def draw_map(drawn: Drawn, chosen: Part, passing: NDArray[np.bool_]) -> None:
         on_chosen_change=take,
     )
     st.caption(
-        "Click a review to select its cluster; Shift and click selects several, a double click none. "
-        "Drag to move the map; Ctrl and the wheel zoom."
+        "Click a review to select its cluster, with Shift to select several. Drag to move; Ctrl and the wheel zoom."
     )
 
 
@@ -130,12 +129,12 @@ def _draw_card(card: ClusterCard, *, can_choose: bool) -> None:
                 spec = charts.bar_chart(counts, colour, shades, shares=True)
                 left.vega_lite_chart(spec=spec, alt=f"Stars of the reviews of {card.name}", key=f"stars {card.number}")
             if card.tally.months:
-                spec = charts.month_chart(card.tally.months, colour, shades, height=92)
-                right.vega_lite_chart(spec=spec, alt=f"Reviews of {card.name} by month", key=f"trend {card.number}")
+                spec = charts.time_chart(card.tally.months, colour, shades, height=92)
+                right.vega_lite_chart(spec=spec, alt=f"Reviews of {card.name} over time", key=f"trend {card.number}")
         for quote in card.quotes if can_choose else ():
             st.text(f"“{quote}”", width="stretch")
         if card.words:
-            st.caption(f"In the texts: {text.plain(card.words)}")
+            st.caption(f"Frequent words: {text.plain(card.words)}")
         if card.more:
             search = SearchQuestion(q=card.more, instruction=state.current(Grouping).instruction)
             page = state.params(search, state.current(Chosen))
@@ -200,7 +199,7 @@ def look_closer(grouping: Grouping, part: Part, count: int, suggestions: Sequenc
     with st.popover("Look closer", icon=":material/zoom_in:"):
         st.text(f"Cluster {text.count(count, 'review')} again, under this or another instruction.")
         st.session_state.setdefault(key, part.instruction)
-        instruction_box(key, suggestions)
+        instruction_box(key, suggestions, label="Instruction for these reviews")
         st.button("Cluster these reviews", type="primary", on_click=take, key="closer")
 
 

@@ -102,13 +102,14 @@ def topics(found: SavedClustering) -> Topics:
     said = f"{text.count(len(found.documents), 'review')} in {text.count(len(cards), 'cluster')}"
     since = f", {text.count(len(found.new), 'review')} new since" if found.new else ""
     history = [
-        f"{edit.made[:16].replace('T', ' ')} · {edit.author}: {edit.change}{' (taken back)' if edit.undone else ''}"
+        f"{edit.made[:16].replace('T', ' ')} · {edit.author}: {edit.change}{' (undone)' if edit.undone else ''}"
         for edit in reversed(found.edits)
     ]
     holding = [edit.change for edit in found.edits if edit.undone is None]
     titles = [change for change in holding if isinstance(change, Titles)][-1:]
     named = "".join(f"{'; '.join(filter(None, [f'Named by {last.by}', last.without]))}." for last in titles)
-    return Topics(f"{said}; {text.count(none, 'review')} in none of them{since}.", cards, history, bool(holding), named)
+    outside = f"; {text.count(none, 'review')} in no cluster" if none else ""
+    return Topics(f"{said}{outside}{since}.", cards, history, bool(holding), named)
 
 
 def members(found: SavedClustering, number: int) -> list[tuple[Document, Sequence[str]]]:
@@ -123,7 +124,7 @@ def _size(clustering: SavedClustering, cluster: Cluster, total: int, new: int) -
     if clustering.sampled is not None and not clustering.sampled.whole:
         estimate = clustering.sampled.shares.get(cluster.number)
         interval = None if estimate is None else estimate.interval
-        share = "too few read for a share"
+        share = "too few reviews for a share"
         if interval is not None:
             share = f"about {interval.value:.0%} of all ({interval.low:.0%} to {interval.high:.0%})"
     said = f"{text.count(cluster.size, 'review')} · {share}"

@@ -21,7 +21,7 @@ from retriever_app.pages.clusters.panels import draw_reviews, offer_report, show
 from retriever_app.pages.clusters.saved_model import Dated, TopicCard, members
 from retriever_app.verdicts import show_verdict
 
-_NONE = "none of them"
+_NONE = "no cluster"
 
 
 def show_saved(index: Index, columns: Columns, where: str | None) -> None:
@@ -36,13 +36,15 @@ def show_saved(index: Index, columns: Columns, where: str | None) -> None:
         if names:
             chosen = state.current(Grouping).saved
             options = names if not chosen or chosen in names else [chosen, *names]
-            st.selectbox("Saved", options, key=state.key(Grouping, "saved"), on_change=_let_go)
+            st.selectbox("Saved clusters", options, key=state.key(Grouping, "saved"), on_change=_let_go)
         with st.popover("New categories", icon=":material/new_label:"):
             _ask_categories(index)
     name = state.current(Grouping).saved
     if name not in names:
-        nothing = f"Nothing is saved as {name!r}." if name and names else "Nothing is saved yet."
-        st.text(f"{nothing} Name categories of your own, or save clusters from their map.")
+        nothing = (
+            f"There are no saved clusters named {name!r}." if name and names else "There are no saved clusters yet."
+        )
+        st.text(f"{nothing} Save clusters from the map, or define categories of your own.")
         return
     shown = job.saved(index, name)
     if shown is not None:

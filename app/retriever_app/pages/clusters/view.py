@@ -179,7 +179,7 @@ def _draw_facets(sides: Sides, chosen: Facets, within: NDArray[np.bool_]) -> Non
             st.caption(f"Only {text.plain(text.listed(chosen.said))}")
             st.button("Show all again", on_click=_clear_facets, type="tertiary", icon=":material/filter_alt_off:")
     elif charted:
-        st.caption("Click a bar to see only its reviews, on the map too.")
+        st.caption("Click a bar to show only its reviews, here and on the map.")
 
 
 def _draw_facet(facet: Facet, spec: Mapping[str, Any], chosen: Facets) -> None:

@@ -31,7 +31,7 @@ def sentence(change: RankChange) -> str:
     both = [moved for moved in change.moved if None not in moved.ranks]
     longest = max(len(result.hits) for result in change.results)
     if not longest:
-        return "Neither instruction finds anything."
+        return "There is no hit under either instruction."
     still = sum(moved.ranks[0] == moved.ranks[1] for moved in both)
     if not both:
         return "The two instructions have no hit in common."

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import zip_longest
 
 import streamlit as st
 
-from retriever.clusters.comparing import RankChange, compare_ranks
+from retriever.clusters.comparing import compare_ranks
 from retriever.core.requests import SearchRequest
-from retriever.index.profiling import Columns
 from retriever.workspace import Index
 from retriever_app import filters, resources, state, text
 from retriever_app.cards import Card
@@ -19,6 +19,7 @@ from retriever_app.pages.search.job import LiveAnswer, live_answers
 from retriever_app.pages.search.model import suggestions
 from retriever_app.verdicts import show_verdict
 
+_SIDES = ("first", "second")
 _COLOURS = {"▲": "blue", "▼": "orange", "=": "gray"}  # of a badge, by how it begins
 
 
@@ -42,10 +43,9 @@ def _ask(suggested: Sequence[str]) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         text_box("Search for", state.key(HitPair, "q"), "it stopped working after a few days", max_chars=2000)
         number_box("Hits", state.key(HitPair, "k"), MOST_HITS)
-    sides = (("first", "First instruction"), ("second", "Second instruction"))
-    for column, (field, label) in zip(st.columns(2), sides, strict=True):
+    for column, side in zip(st.columns(2), _SIDES, strict=True):
         with column:
-            instruction_box(state.key(HitPair, field), suggested, label=label)
+            instruction_box(state.key(HitPair, side), suggested, label=f"{side.capitalize()} instruction")
 
 
 def _show(index: Index, answers: Sequence[LiveAnswer]) -> None:
@@ -55,27 +55,28 @@ def _show(index: Index, answers: Sequence[LiveAnswer]) -> None:
         st.text(model.sentence(change), width="stretch")
         if change.moved:
             download(lambda: model.rows(change), "comparison.csv")
-    if not (first.settled and second.settled):
-        st.caption("First answers. The best candidates are being read.")
     ready = first.settled and second.settled
-    for which, (column, answer) in enumerate(zip(st.columns(2, gap="medium"), answers, strict=True)):
+    if not ready:
+        st.caption("First hits. The model is reading the best candidates.")
+    for place, column, answer in zip(_SIDES, st.columns(2, gap="medium"), answers, strict=True):
         with column:
-            show_verdict(index, answer.result.instruction, ready=ready, place=("first", "second")[which])
-            _side(change, which, columns)
+            instruction = answer.result.instruction
+            st.markdown(f"**{text.plain(instruction)}**" if instruction else "**Without an instruction**")
+            show_verdict(index, instruction, ready=ready, place=place)
+    sides = [model.side(change, which, columns) for which in range(len(_SIDES))]
+    for pair in zip_longest(*sides):
+        for place, column, hit in zip(_SIDES, st.columns(2, gap="medium"), pair, strict=True):
+            if hit is not None:
+                with column:
+                    _card(hit, place)
 
 
-def _side(change: RankChange, which: int, columns: Columns) -> None:
-    """Draw the hits of one side, 0 for the left and 1 for the right."""
-    instruction = change.results[which].instruction
-    st.markdown(f"**{text.plain(instruction)}**" if instruction else "**Without an instruction**")
-    for hit in model.side(change, which, columns):
-        _card(hit, which)
-
-
-def _card(hit: Card, which: int) -> None:
-    """Draw a hit, with where it is on the other side."""
+def _card(hit: Card, place: str) -> None:
+    """Draw a hit, with where it is on the other side; style.css shows which side this is where both are one column."""
     product = short(hit.product or hit.about, model.PRODUCT)
-    with st.container(border=True, gap="xsmall", key=f"hit {which} {hit.rank}"):
+    with st.container(border=True, gap="xsmall", key=f"hit {place} {hit.rank}"):
+        with st.container(key=f"side of {place} {hit.rank}"):
+            st.caption(f"{place.capitalize()} instruction")
         mark = f":{_COLOURS.get(hit.moved[0], 'violet')}-badge[{text.plain(hit.moved)}]"
         head = [f"**{hit.rank}**", hit.stars, f"**{text.plain(product)}**" if product else "", mark]
         st.markdown("&ensp;".join(filter(None, head)))

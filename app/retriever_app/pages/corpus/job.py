@@ -9,6 +9,7 @@ import re
 import shutil
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -19,6 +20,7 @@ from pydantic import TypeAdapter
 
 from retriever.core.errors import InputError
 from retriever.core.fields import values_by_name
+from retriever.core.pace import Pace
 from retriever.core.paths import atomic_write, make_folder, write_whole
 from retriever.core.results import IndexingReport
 from retriever.core.types import BadRow, Document
@@ -40,9 +42,10 @@ from retriever.index.profiling import Columns, recognise, set_columns
 from retriever.serving.jobs import Job
 from retriever.serving.pools import EncoderPool
 from retriever.workspace import Index
-from retriever_app.background import Progress
+from retriever_app.background import JUDGING, LOADING, READING, Progress
 from retriever_app.text import calling
 
+INDEXING = "Indexing the reviews"
 UPLOADS_FOLDER = ".uploads"
 NOTE = "plan.json"
 TYPES = ("csv", "tsv", "jsonl", "ndjson", "json", "parquet", "gz", "zip")
@@ -229,8 +232,8 @@ def indexing(plan: Plan, path: Path, encoders: EncoderPool) -> Callable[[Job], I
     """
 
     def work(job: Job) -> IndexingReport:
-        job.tell(Progress("Loading the model"))
-        total = count_rows([plan.file])
+        job.tell(Progress(LOADING))
+        tell = _telling(job, count_rows([plan.file]), len(plan.instructions))
         ended = False
 
         def rows() -> Iterator[Document | BadRow]:
@@ -240,9 +243,8 @@ def indexing(plan: Plan, path: Path, encoders: EncoderPool) -> Callable[[Job], I
                 yield row
             ended = True
 
-        def tell(report: IndexingReport) -> None:
-            if not report.judging:  # that counts the texts of a sample
-                job.tell(_progress(report, total))
+        def follow(report: IndexingReport) -> None:
+            tell(report)
             if ended:
                 job.check()
 
@@ -251,7 +253,7 @@ def indexing(plan: Plan, path: Path, encoders: EncoderPool) -> Callable[[Job], I
         options = IndexingOptions(units="sentences" if plan.sentences and not known else None, raw=True)
         with calling(plan.file, plan.name), Index(path, encoder=question, plain=base, load=encoders.described) as index:
             try:
-                report = index.add(rows(), instructions=plan.instructions, options=options, progress=tell)
+                report = index.add(rows(), instructions=plan.instructions, options=options, progress=follow)
             finally:
                 if is_index(path):
                     set_columns(index, plan.columns)
@@ -261,11 +263,22 @@ def indexing(plan: Plan, path: Path, encoders: EncoderPool) -> Callable[[Job], I
     return work
 
 
-def _progress(report: IndexingReport, total: int | None) -> Progress:
-    if not total:
-        return Progress(f"{report.in_hand:,} reviews")
-    share = min(1.0, report.in_hand / total)
-    return Progress(f"{report.in_hand:,} of {total:,} reviews", share, report.seconds)
+def _telling(job: Job, total: int | None, instructions: int) -> Callable[[IndexingReport], None]:
+    """Return what tells how far an indexing is: of all its rows first, then of the reading under instructions."""
+    paces = defaultdict[bool, Pace](Pace)
+    steps = (f"Step 1 of 2: {INDEXING}", f"Step 2 of 2: {READING}") if instructions else (INDEXING, READING)
+
+    def tell(report: IndexingReport) -> None:
+        second = report.expected is not None
+        share = report.share if second else min(1.0, report.in_hand / total) if total else None
+        if not (share or report.in_hand):
+            return  # the model is being loaded
+        doing = JUDGING if report.judging else steps[second]
+        if not second:
+            doing += f", {report.in_hand:,} of {total:,}" if total else f", {report.in_hand:,}"
+        job.tell(Progress(doing, share, None if share is None else paces[second].left(share)))
+
+    return tell
 
 
 def _sweep(uploads: Path) -> None:

@@ -10,8 +10,8 @@ from retriever_app.pages.corpus.job import Preview
 
 NO_COLUMN = ""
 SENTENCES_HELP = (
-    "For reviews that speak of several things: every sentence is embedded, found and clustered by itself, and shown "
-    "highlighted in its review. It takes longer. Off, a review is embedded whole and is in one cluster."
+    "For reviews about several things: embeds, finds and clusters every sentence by itself, and marks it in its "
+    "review. It takes longer. Without it, a review is embedded whole and belongs to one cluster."
 )
 
 ROLES = {
@@ -24,7 +24,6 @@ ROLES = {
 }
 MOST_PRODUCTS = 12
 _PREVIEW_ROWS = 5
-_READ, _ASKED = 100.0, 10.0  # reviews that two processor cores read a second: as they are, under an instruction
 
 
 def index_name(file: str) -> str:
@@ -47,14 +46,22 @@ def preview_rows(preview: Preview, columns: Columns) -> list[dict[str, object]]:
     return rows
 
 
-def time_line(reviews: int, instructions: int) -> str:
-    """Say about how long an indexing takes, and what the instructions add to it."""
-    plain = f"Indexing takes about {text.about(reviews / _READ)} on two processor cores"
-    if not instructions:
-        return f"{plain}."
-    more = text.about(instructions * reviews / _ASKED)
-    added = text.count(instructions, "instruction")
-    return f"{plain}, and {added} about {more} more. You can stop it and go on later."
+def time_line(reviews: int, instructions: int, rate: float | None, under: float | None) -> str:
+    """Say how long an indexing takes, and what the instructions add to it; empty where that was never measured.
+
+    Args:
+        reviews: how many are indexed.
+        instructions: under how many the model reads them besides.
+        rate: seconds that a review takes as it is; None where nobody knows.
+        under: seconds that it takes under an instruction.
+    """
+    if rate is None:
+        return ""
+    line = f"Indexing takes about {text.about(reviews * rate)}"
+    if instructions and under is not None:
+        added = text.count(instructions, "instruction")
+        line += f", and the reading under {added} about {text.about(instructions * reviews * under)} more"
+    return f"{line}. You can stop it and go on later."
 
 
 def doubts(preview: Preview, columns: Columns) -> list[str]:
@@ -83,16 +90,23 @@ def known_line(known: int, looked_at: int, index: str) -> str:
     )
 
 
-def report_line(report: IndexingReport) -> str:
-    """Describe the result of an indexing, in words."""
+def report_line(report: IndexingReport, seconds: float) -> str:
+    """Describe the result of an indexing, in words.
+
+    Args:
+        report: of it.
+        seconds: that it took in all, with the loading of the model.
+    """
+    cut = text.count(report.truncated, "review")
+    are = "is" if report.truncated == 1 else "are"
     parts = [
         f"{text.count(report.added, 'review')} added",
         f"{report.updated:,} updated" if report.updated else "",
         f"{report.unchanged:,} unchanged" if report.unchanged else "",
         f"{text.count(report.skipped, 'row')} skipped" if report.skipped else "",
-        f"{text.count(report.truncated, 'long review')} read only up to the model's limit" if report.truncated else "",
     ]
-    return f"{', '.join(filter(None, parts))}, in {text.seconds(report.seconds)}."
+    long = f" {cut} {are} longer than the model reads: it reads their beginning." if report.truncated else ""
+    return f"{', '.join(filter(None, parts))}, in {text.seconds(seconds)}.{long}"
 
 
 def skipped_rows(quarantined: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:

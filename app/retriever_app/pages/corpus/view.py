@@ -14,6 +14,7 @@ from retriever.serving.jobs import Job
 from retriever.workspace import Index
 from retriever_app import charts, example_file, resources, state, text
 from retriever_app.components import action_button, facts, show_problem, showing_problems, theme, watch
+from retriever_app.estimates import seconds_a_text
 from retriever_app.pages.corpus import job as intake
 from retriever_app.pages.corpus import model
 from retriever_app.pages.corpus.job import Plan, Preview
@@ -108,10 +109,10 @@ def _ended(name: str, job: Job, plan: Plan | None) -> None:
             if plan is not None:
                 _go_on(plan)
         else:
-            st.text(f"{job.title} is done: {model.report_line(snapshot.result)}")
+            st.text(f"{job.title} is done: {model.report_line(snapshot.result, snapshot.seconds)}")
         with st.container(horizontal=True):
             if snapshot.status == "done" and state.current(Chosen).index != index:
-                st.button("Show it", key=f"show {name}", type="primary", on_click=lambda: _show(index))
+                st.button("Show this index", key=f"show {name}", type="primary", on_click=lambda: _show(index))
             st.button("Close", key=f"close {name}", on_click=lambda: resources.jobs().forget(name))
 
 
@@ -129,7 +130,7 @@ def _waiting(plan: Plan, sentence: str) -> None:
 def _go_on(plan: Plan) -> None:
     folder = plan.file.parent.name
     with st.container(horizontal=True):
-        action_button("Go on", partial(_start, plan), key=f"resume {folder}", type="primary")
+        action_button("Continue", partial(_start, plan), key=f"resume {folder}", type="primary")
         action_button("Discard", partial(_discard, plan), key=f"leave {folder}")
 
 
@@ -161,7 +162,7 @@ def _drop() -> None:
         "Reviews as CSV, JSON Lines or Parquet",
         type=list(intake.TYPES),
         key=f"corpus: file {number}",
-        help="One review a row, with column names.",
+        help="One row for each review, below a row of column names.",
     )
     if dropped is not None:
         data = dropped.getvalue()
@@ -217,15 +218,18 @@ def _prepare(file: Path) -> None:
         "Also index under these instructions",
         SUGGESTED,
         accept_new_options=True,
-        placeholder="Optional: takes longer now, and answers at once later",
+        placeholder="Optional: indexing takes longer, later answers come at once",
     )
     with showing_problems(), calling(file, file.name):
         _say_known(file, columns, name)
     sentences = name not in place.names() and st.toggle(
         "Sentence by sentence", key=f"sentences {file.parent.name}", help=model.SENTENCES_HELP
     )
-    if preview.total:
-        st.caption(model.time_line(preview.total, len(instructions)))
+    if preview.total and not sentences:
+        known = [status for status in resources.statuses().values() if status.units == "documents"]
+        rate, under = (seconds_a_text(known, instruction=under) for under in (False, True))
+        if line := model.time_line(preview.total, len(instructions), rate, under):
+            st.caption(line)
     count = f"{preview.total:,} " if preview.total else ""
     if st.button(f"Index {count}reviews", type="primary", disabled=not columns.text):
         _begin(Plan(file, name, columns, tuple(instructions), sentences))
@@ -279,14 +283,15 @@ def _summary(index: Index) -> None:
     with left:
         if profile.stars:
             _bars("Stars", model.star_counts(profile))
-        if profile.months:
-            st.markdown("**Reviews by month**")
-            spec = charts.month_chart(profile.months, theme().of(0), theme())
-            st.vega_lite_chart(spec=spec, alt="Reviews by month")
-    with right:
         if profile.products:
             _bars("Products", model.product_counts(profile))
+    with right:
         _bars("Length in words", model.length_counts(profile))
+    if profile.months:
+        title = f"Reviews by {charts.by_period(profile.months)[0]}"
+        st.markdown(f"**{title}**")
+        spec = charts.time_chart(profile.months, theme().of(0), theme())
+        st.vega_lite_chart(spec=spec, alt=title)
     rows = model.skipped_rows(resources.status(index).quarantined)
     if rows:
         with st.expander(f"{text.count(len(rows), 'row')} skipped by the last indexing", icon=":material/rule:"):

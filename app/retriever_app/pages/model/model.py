@@ -44,18 +44,28 @@ def index_facts(status: IndexStatus) -> dict[str, str]:
 
 
 def view_rows(views: Sequence[ViewStatus]) -> list[dict[str, object]]:
-    """Return the rows of the table of instructions; coverage is a share from 0 to 1."""
+    """Return the rows of the table of instructions; the reviews read are a share from 0 to 1.
+
+    Examples have a column where there are any.
+    """
+    taught = any(view.taught for view in views)
     return [
         {
             "instruction": view.instruction or BASE_VIEW,
-            "followed": "" if view.verdict is None else view.verdict.level,
-            "taught": _taught(view),
-            "read by": view.encoder,
-            "read": view.coverage,
+            "reviews read": view.coverage,
+            "model follows it": _followed(view),
+            **({"taught with": _taught(view)} if taught else {}),
+            "model": view.encoder,
             "last used": view.last_used[:10],
         }
         for view in views
     ]
+
+
+def _followed(view: ViewStatus) -> str:
+    if not view.instruction:
+        return ""
+    return "not checked" if view.verdict is None else view.verdict.level
 
 
 def detail_rows(views: Sequence[ViewStatus]) -> list[dict[str, object]]:

@@ -1,4 +1,4 @@
-"""Model and index: what is loaded, its views, whether the model follows an instruction, and whether all is whole."""
+"""Model and index: the models, the views, whether the model follows an instruction, and whether anything is damaged."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,7 +16,7 @@ from retriever.workspace import Index
 from retriever_app import readers, resources, state, text
 from retriever_app.background import READING, reporting
 from retriever_app.components import action_button, ended, facts, instruction_box, showing_problems, watch
-from retriever_app.pages.clusters.model import expected_seconds
+from retriever_app.estimates import expected_seconds, promise
 from retriever_app.pages.model import model
 from retriever_app.pages.model.model import Diagnosed
 from retriever_app.pages.search.model import suggestions
@@ -38,49 +38,61 @@ def _describe() -> None:
     status = index.status()
     facts(model.index_facts(status))
     st.subheader("Instructions")
-    st.caption("The model reads every review once for each instruction. Where all are read, answers come at once.")
+    st.caption(
+        "The model reads every review once for each instruction. Once it has read all, searches and clusters under the "
+        "instruction come at once."
+    )
+    _show_reading(index)
     st.dataframe(
         model.view_rows(status.views),
         hide_index=True,
-        column_config={"read": st.column_config.ProgressColumn(format="percent", min_value=0, max_value=1)},
+        column_config={"reviews read": st.column_config.ProgressColumn(format="percent", min_value=0, max_value=1)},
     )
     _upkeep(index, status.views)
     with st.expander("Models and vectors", icon=":material/memory:"):
         if status.plain is not None:
             st.caption("The base encoder embeds reviews as they are, for searches without an instruction.")
             facts(model.model_facts(status.plain))
-            st.caption("The instruction encoder reads them under an instruction.")
+            st.caption("The instruction encoder embeds them under an instruction.")
         facts(model.model_facts(status.encoder))
         st.dataframe(model.detail_rows(status.views), hide_index=True)
     st.subheader("Does the model follow an instruction?")
     _diagnose(index, suggestions(status.views))
 
 
+def _show_reading(index: Index) -> None:
+    """Draw how far clusterings of this index are, which read reviews too."""
+    for name, job in resources.jobs().named(f"clusters {index.identity} ").items():
+        if not job.snapshot().over:
+            watch(job, name)
+
+
 def _upkeep(index: Index, views: Sequence[ViewStatus]) -> None:
-    """Draw what can be done with the vectors of an instruction: read the rest of the reviews, or drop them."""
+    """Draw what can be done with the vectors of an instruction: read the remaining reviews, or delete them."""
     own = list(dict.fromkeys(view.instruction for view in views if view.instruction))
     name = f"read {index.identity}"
     job = resources.jobs().find(name)
     if (job is not None and ended(job) is None) or not own:
         return
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        instruction = st.selectbox("Of the instruction", own, key=f"view to keep up {hash(tuple(own))}")
+        instruction = st.selectbox("Instruction to complete or delete", own, key=f"view to keep up {hash(tuple(own))}")
         lacking = len(index.upkeep.lacking([instruction]))
-        seconds = text.about(expected_seconds(resources.status(index), lacking))
+        judged = index.teaching.verdict(instruction) is None
+        takes = promise(expected_seconds(resources.status(index), lacking, judged=judged))
         by_itself = readers.reads(index.teaching.reader(instruction))
-        nothing = "A language model reads this where a page asks it." if by_itself else "All reviews are read."
+        nothing = "A language model reads reviews when a page needs them." if by_itself else "All reviews are read."
         begin = partial(resources.jobs().start, name, "Reading", partial(_read, index, instruction))
         action_button(
-            "Read the rest",
+            "Read the remaining reviews",
             begin,
             disabled=not lacking,
-            help=f"{text.count(lacking, 'review')}, about {seconds}" if lacking else nothing,
+            help=f"The model reads {text.count(lacking, 'review')}{takes}." if lacking else nothing,
         )
         action_button(
-            "Drop",
+            "Delete",
             partial(index.upkeep.drop_views, [instruction]),
             icon=":material/delete:",
-            help="Frees disk space. The reviews stay, and are read again when they are needed.",
+            help="Frees disk space. The reviews stay. The model reads them again when a page needs them.",
         )
 
 
@@ -93,7 +105,7 @@ def _check(path: Path) -> None:
     """Draw the check of every file and row, and the repair of what it finds."""
     jobs, checking, repairing = resources.jobs(), f"verify {path}", f"repair {path}"
     busy = any(job is not None and not job.snapshot().over for job in map(jobs.find, (checking, repairing)))
-    if st.button("Check every file and row", disabled=busy, icon=":material/verified:"):
+    if st.button("Check for damage", disabled=busy, icon=":material/verified:"):
         jobs.forget(repairing)
         described = resources.encoders().described
         jobs.start(checking, "The check", lambda job: verify.verify(path, deep=True, load=described))
@@ -119,7 +131,7 @@ def _outcome(job: Job, describe: Callable[[Any], list[str]]) -> None:
 def _diagnose(index: Index, suggested: list[str]) -> None:
     """Draw the box for an instruction, and whether the model follows it once somebody has asked."""
     state.current(Diagnosed)
-    instruction = instruction_box(state.key(Diagnosed, "diagnose"), suggested)
+    instruction = instruction_box(state.key(Diagnosed, "diagnose"), suggested, label="Instruction to check")
     jobs, mine = resources.jobs(), f"{DIAGNOSE}{index.identity} "
     name = f"{mine}{instruction}"
     job = jobs.find(name)

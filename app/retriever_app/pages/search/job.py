@@ -29,14 +29,14 @@ class LiveAnswer:
     Attributes:
         settled: whether they are the last word.
         first: the ids of the first answer's.
-        read: how many texts are read for the last one, and of how many; it sets no answers apart.
+        read: how many texts are read for the last one; it sets no answers apart.
         unread: texts that a language model was not asked about, since a limit of the settings was reached.
     """
 
     result: SearchResult
     settled: bool
     first: tuple[str, ...]
-    read: tuple[int, int] = field(default=(0, 0), compare=False)
+    read: int = field(default=0, compare=False)
     unread: int = 0
 
 
@@ -87,7 +87,7 @@ def live_answers(index: Index, requests: tuple[SearchRequest, ...], page: str) -
         _watch(running.job, answers)
     if unread := max(answer.unread for answer in answers):
         st.caption(
-            f"{text.count(unread, 'review')} not read by the language model: a limit in settings.toml is reached."
+            f"The language model did not read {text.count(unread, 'review')}: a limit in settings.toml is reached."
         )
     return answers
 
@@ -98,9 +98,8 @@ def _watch(job: Job, shown: Sequence[LiveAnswer]) -> None:
     snapshot = job.snapshot()
     if snapshot.over or snapshot.progress != shown:
         state.rerun()
-    waiting = [answer.read for answer in snapshot.progress if not answer.settled]
-    done, texts = (sum(each) for each in zip(*waiting, strict=True))
-    st.progress(min(1.0, done / texts) if texts else 0.0, text=reading_line(done, texts))
+    line = reading_line(sum(answer.read for answer in snapshot.progress if not answer.settled))
+    st.caption(f":material/hourglass_top: {line}")
 
 
 def start(jobs: Jobs, index: Index, requests: Sequence[SearchRequest]) -> Job:
@@ -120,7 +119,7 @@ def _search(job: Job, index: Index, requests: Sequence[SearchRequest]) -> int:
     def reporting(place: int) -> OnTexts:
         def report(done: int, texts: int) -> None:
             job.check()
-            answers[place] = replace(answers[place], read=(done, texts))
+            answers[place] = replace(answers[place], read=done)
             job.tell(tuple(answers))
 
         return report

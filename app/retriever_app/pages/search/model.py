@@ -14,7 +14,7 @@ MOST_SUGGESTED = 8
 MOST_HITS = 100
 LONGEST = 1000  # characters of an option
 _NAMES = {"query": "q"}  # what a link calls an option
-MODES = {"auto": "By both", "dense": "By meaning", "lexical": "By words"}
+MODES = {"auto": "By meaning and words", "dense": "By meaning", "lexical": "By words"}
 
 
 def _bound(question: Any) -> None:  # noqa: ANN401 - a SearchQuestion
@@ -69,21 +69,21 @@ def headline(result: SearchResult, *, settled: bool) -> str:
     if not result.hits:
         return "Nothing found."
     if result.mode == "lexical":
-        return f"{hits} by their words."
+        return f"{hits} that contain words of the query."
     if not settled:
         by = "found without the instruction" if result.path == "base" else "of those read under the instruction"
-        return f"First {hits}, {by}. The best candidates are being read under it."
+        return f"First {hits}, {by}. The model is reading the best candidates under it."
     kinds = {
-        "base": f"{'by meaning and words' if result.mode == 'hybrid' else 'by meaning'}, without an instruction",
-        "complete": "all candidates were read under this instruction",
-        "lazy": "the best candidates were read under this instruction",
+        "base": f"Found {'by meaning and words' if result.mode == 'hybrid' else 'by meaning'}, without an instruction.",
+        "complete": "The model has read all reviews under this instruction.",
+        "lazy": "The model has read the best candidates under this instruction.",
     }
-    return f"{hits}: {kinds[result.path]}."
+    return f"{hits}. {kinds[result.path]}"
 
 
-def reading_line(done: int, texts: int) -> str:
-    """Describe how far the reading of a search's candidates is; nothing is known of it before the first text."""
-    return f"{done:,} of {text.count(texts, 'review')} read" if texts else "Choosing candidates …"
+def reading_line(done: int) -> str:
+    """Describe how many candidates a search has read; how many there will be depends on what it finds in them."""
+    return f"{text.count(done, 'review')} read so far" if done else "Choosing candidates …"
 
 
 def rows(result: SearchResult) -> list[dict[str, object]]:

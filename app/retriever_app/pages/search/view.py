@@ -49,7 +49,7 @@ def _options() -> None:
     with st.expander("Options", type="compact"), st.container(horizontal=True, gap="medium"):
         number_box("Hits", state.key(SearchQuestion, "k"), model.MOST_HITS)
         st.selectbox(
-            "Search",
+            "Rank",
             list(model.MODES),
             key=state.key(SearchQuestion, "mode"),
             format_func=lambda mode: model.MODES[mode],
@@ -71,14 +71,13 @@ def _like_banner(index: Index, like: str) -> None:
 
 def _invite(index: Index) -> None:
     count = text.count(resources.status(index).documents, "review")
-    st.text(f"{count}. Enter a query, and an instruction under which the model should read the reviews.")
+    st.text(f"{count}. Enter a query. An instruction says what the model should look at in every review.")
 
 
 def _show(index: Index, query: str, answer: LiveAnswer, suggestions: list[str]) -> None:
     result = answer.result
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        waiting = "" if answer.settled else ":material/hourglass_top: "
-        st.caption(f"{waiting}{text.plain(model.headline(result, settled=answer.settled))}")
+        st.caption(text.plain(model.headline(result, settled=answer.settled)))
         if result.hits:
             download(lambda: model.rows(result), "hits.csv")
     if result.view is not None:
