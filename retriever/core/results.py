@@ -263,6 +263,7 @@ class Lessons:
         created: UTC time.
         tuned: whether the plain reader was fine-tuned for the question; False where that was tried and did not help,
             None where it was not tried.
+        unlearned: answers of the question that were not learned, with the examples that they have: too few.
     """
 
     view: int
@@ -272,6 +273,7 @@ class Lessons:
     held_out: int
     created: str
     tuned: bool | None = None
+    unlearned: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,8 @@ class Taught(Source):
         counts = Counter(self.examples.values())
         answers = {answer: counts[answer] for answer in self.head.answers}
         tuned = None if "tuned" not in known else bool(known["tuned"])
-        return Lessons(view_id, answers, before, after, int(known["held_out"]), created, tuned)
+        unlearned = {str(answer): int(count) for answer, count in known.get("unlearned", {}).items()}
+        return Lessons(view_id, answers, before, after, int(known["held_out"]), created, tuned, unlearned)
 
     def guesses(self, stored: Stored, ids: Ids) -> Guesses:
         """Return how probable the learned answers are."""
