@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from textwrap import shorten
 
 import streamlit as st
 
@@ -25,6 +26,7 @@ _ANSWERS = "teach: answers"
 _SHOWN = "teach: answers shown"
 _KEYS = 9  # answers that a digit chooses
 _LISTED = 50  # labels that are shown in a list
+_BEGINNING = 120  # characters of a review that are shown there
 
 
 class _Session:
@@ -241,13 +243,14 @@ def _show_end(session: _Session, labels: Labels) -> None:
 def _show_labels(session: _Session, labels: Labels) -> None:
     """Draw the labels so far, the latest first, each with a button that takes it back."""
     given = [*labels.examples.items(), *((id, "skipped") for id in labels.skipped)][::-1][:_LISTED]
-    if not given or not st.toggle(f"Show {count(len(labels.examples) + len(labels.skipped), 'labeled review')}"):
+    total = count(len(labels.examples) + len(labels.skipped), "labeled review")
+    if not given or not st.toggle(f"Show {total}", key="teach list"):
         return
     documents = session.index.documents([id for id, _ in given])
     for id, answer in given:
         with st.container(horizontal=True, vertical_alignment="center"):
-            text = documents[id].text if id in documents else ""
-            st.markdown(f"**{plain(answer)}** {plain(' '.join(text[:120].split()))}", width="stretch")
+            text = shorten(documents[id].text, _BEGINNING, placeholder=" …") if id in documents else ""
+            st.markdown(f"**{plain(answer)}** {plain(text)}", width="stretch")
             _button("Remove", partial(session.index.teaching.unlabel, session.question, id), f"remove {id}")
 
 
