@@ -49,4 +49,4 @@ def example_menu(index: Index, instruction: str | None, hits: Sequence[Hit]) -> 
 def _keep(index: Index, question: str, id: str, answer: str) -> None:
     index.teaching.label(question, id, answer)
     examples = list(index.teaching.labels(question).examples.values()).count(answer)
-    st.toast(f"“{plain(answer)}” has {count(examples, 'example')}. The page Teach learns them.")
+    st.toast(f"“{plain(answer)}” has {count(examples, 'example')}. Learn it on the page Teach.")

@@ -174,6 +174,16 @@ def test_a_second_press_before_the_next_review_is_drawn_does_nothing(page):
     assert (current.round.place, kept(folder).examples) == (1, {first: "glad"})
 
 
+def test_a_review_that_was_labeled_elsewhere_meanwhile_is_passed_by(page):
+    folder, session = page
+    first = focus(session)["id"]
+    with Index(folder, encoder=load_encoder()) as index:
+        index.teaching.label(MOOD, first, "glad")
+    session = whole(session.run())
+    assert focus(session)["id"] != first
+    assert "Review 2 of 12" in shown(session)
+
+
 def test_a_label_is_removed_from_the_list(page):
     folder, session = page
     first = focus(session)["id"]

@@ -1,7 +1,7 @@
 """What the page Teach shows: the answers to choose from, what is still needed, and what was learned."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from retriever.core.results import IndexingReport, Lessons
@@ -84,6 +84,11 @@ class Round:
         """Move the focus on from a review that gets no label now."""
         if self.is_current(id):
             self.passed.add(id)
+            self.place += 1
+
+    def pass_by(self, labeled: Collection[str]) -> None:
+        """Move the focus on from reviews that were labeled elsewhere meanwhile."""
+        while self.current is not None and self.current.document.id in labeled:
             self.place += 1
 
     def back(self) -> str:

@@ -191,6 +191,7 @@ def _label_reviews(session: _Session, lessons: Lessons | None, *, busy: bool) ->
             on_click=_go,
             help=lacking or (model.LEARN_HELP if lessons is not None and lessons.tuned else None),
         )
+    session.round.pass_by({*labels.examples, *labels.skipped})
     review = session.round.current
     if review is None:
         _show_end(session, labels)
@@ -202,10 +203,8 @@ def _label_reviews(session: _Session, lessons: Lessons | None, *, busy: bool) ->
         said = model.excerpt(shown.body, session.question, labels.answers)
         review_card(replace(shown, marked=said if shown.is_long else ""))
         _show_answers(session, labels, review.document.id)
-    with st.container(horizontal=True):
-        _button("Undo", session.undo, "undo", shortcut="U", disabled=not session.round.labeled)
-        tune = partial(_tune, session)
-        _button("Fine-tune", tune, "tune", disabled=busy or bool(lacking), help=lacking or model.TUNE_HELP)
+    tune = partial(_tune, session)
+    _button("Fine-tune", tune, "tune", disabled=busy or bool(lacking), help=lacking or model.TUNE_HELP)
     if lacking:
         st.caption(plain(lacking))
     _show_labels(session, labels)
@@ -218,6 +217,7 @@ def _show_answers(session: _Session, labels: Labels, id: str) -> None:
             key = str(number) if number <= _KEYS else None
             _button(plain(answer), partial(session.label, id, answer), f"{number} {id}", shortcut=key)
         _button("None of these", partial(session.label, id, NONE_OF_THESE), f"none {id}", shortcut="0")
+    with st.container(horizontal=True, gap="xsmall"):
         _button(
             "Skip for good",
             partial(session.skip, id),
@@ -225,7 +225,9 @@ def _show_answers(session: _Session, labels: Labels, id: str) -> None:
             shortcut="S",
             help="This review is not offered again for this question.",
         )
-        _button("Next", partial(session.round.leave, id), f"next {id}", shortcut="Enter", help="Leaves it for later.")
+        leave = partial(session.round.leave, id)
+        _button("Next", leave, f"next {id}", shortcut="Enter", help="This review may be offered again later.")
+        _button("Undo", session.undo, "undo", shortcut="U", disabled=not session.round.labeled)
 
 
 def _show_end(session: _Session, labels: Labels) -> None:
@@ -237,7 +239,9 @@ def _show_end(session: _Session, labels: Labels) -> None:
             st.text(f"No review for “{answer}” yet.")
             label = f"Search for “{plain(answer)}”"
             st.page_link("search/view.py", label=label, icon=":material/search:", query_params=page)
-    _button("More reviews", session.offer, "more", shortcut="Enter", icon=":material/refresh:")
+    with st.container(horizontal=True, gap="xsmall"):
+        _button("More reviews", session.offer, "more", shortcut="Enter", icon=":material/refresh:")
+        _button("Undo", session.undo, "undo", shortcut="U", disabled=not session.round.labeled)
 
 
 def _show_labels(session: _Session, labels: Labels) -> None:
