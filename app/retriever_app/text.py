@@ -151,10 +151,11 @@ def taught_line(lessons: Lessons) -> VerdictLine:
     before, after = lessons.before, lessons.after
     tuned = ", with an encoder fine-tuned for it" if lessons.tuned else ""
     chance = " That may be chance." if after.low < before.value else ""
+    unlearned = f" Not learned: {listed(list(lessons.unlearned))}." if lessons.unlearned else ""
     return VerdictLine(
         ":material/school:",
         f"This question was taught with {count(sum(lessons.answers.values()), 'review')}{tuned}: of held-out reviews, "
         f"{after.value:.0%} get the right answer, {before.value:.0%} before.{chance}",
-        f"Between {after.low:.0%} and {after.high:.0%}. Answers: {listed(list(lessons.answers))}.",
+        f"Between {after.low:.0%} and {after.high:.0%}. Answers: {listed(list(lessons.answers))}.{unlearned}",
         "Teach it more",
     )

@@ -435,6 +435,7 @@ def test_what_was_not_learned_is_named():
     assert teaching.unlearned(learned) == (
         "missing parts: no example, not learned; shipping: 2 examples, not learned. An answer needs 3 examples."
     )
+    assert taught_line(learned).answers.endswith("Answers: a and b. Not learned: missing parts and shipping.")
     assert teaching.unlearned(lessons(0.5, 0.9, 0.7)) == ""
 
 
