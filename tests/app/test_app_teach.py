@@ -171,6 +171,10 @@ def test_a_second_press_before_the_next_review_is_drawn_does_nothing(page):
     current.label(first, "cross")
     current.skip(first)
     current.round.leave(first)
+    current.undo()
+    current.undo()
+    assert (current.round.place, kept(folder).examples) == (0, {})
+    current.label(first, "glad")
     assert (current.round.place, kept(folder).examples) == (1, {first: "glad"})
 
 

@@ -72,7 +72,9 @@ def learn_question(
     view = store.views.ensure(question.key, lazy=True)
     report = IndexingReport(views=[view.view_id], instructions=[question.key.instruction], tuning=True)
     on_steps = counting(report, making.progress)
-    tried = try_tuning(encoders.base, [texts[id] for id in examples.content_ids.tolist()], lesson, on_steps)
+    tried = try_tuning(
+        encoders.base, [texts[id] for id in examples.content_ids.tolist()], _said_of(examples), lesson, on_steps
+    )
     beside = base
     if tried.tuning is not None:
         beside = _read_anew(sources, question, tried.tuning, making)

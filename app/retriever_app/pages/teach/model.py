@@ -113,7 +113,7 @@ def read_answers(written: str, known: Iterable[str] = ()) -> dict[str, str]:
         begins = next((name for name in longest_first if line == name or line.startswith(f"{name}: ")), None)
         name, _, description = (begins, "", line[len(begins) + 1 :]) if begins else line.partition(":")
         if name.strip() and all(name.strip().casefold() != other.casefold() for other in [*answers, NONE_OF_THESE]):
-            answers[name.strip()[:LONGEST]] = description.strip()
+            answers[begins or name.strip()[:LONGEST]] = description.strip()
     return dict(list(answers.items())[:MOST_ANSWERS])
 
 

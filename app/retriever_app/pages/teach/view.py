@@ -67,7 +67,8 @@ class _Session:
 
     def undo(self) -> None:
         """Take back the last label of this round, and move the focus back to its review."""
-        self.index.teaching.unlabel(self.question, self.round.back())
+        if self.round.labeled:  # a second press may come before the button is drawn as disabled
+            self.index.teaching.unlabel(self.question, self.round.back())
 
 
 def main() -> None:
@@ -168,7 +169,7 @@ def _answers_box(session: _Session) -> None:
             placeholder="price\nquality: poor material or workmanship\ndelivery: late, lost or damaged",
             help="The model learns descriptions with their answers. The index keeps both.",
             height="content",
-            max_chars=2000,
+            max_chars=10_000,
             on_change=keep,
         )
 
@@ -178,7 +179,7 @@ def _label_reviews(session: _Session, lessons: Lessons | None, *, busy: bool) ->
     """Draw the review in focus with its answers; a label draws this part of the page alone."""
     show_attempt()
     if _GO in st.session_state or st.session_state.pop(_REDRAW, False):
-        st.rerun()
+        state.rerun()
     labels = session.index.teaching.labels(session.question)
     lacking = model.lacking(labels)
     with st.container(key="teach bar", horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
