@@ -26,6 +26,7 @@ from playwright import sync_api as playwright
 from playwright.sync_api import Browser, Page
 
 from retriever.encoders import catalog
+from retriever.workspace import Index
 from retriever_app.pages.train.job import MODELS_FOLDER, Trainings
 from retriever_app.pages.train.model import example_rows
 
@@ -90,8 +91,8 @@ SHOTS = (
     Shot(
         "teach",
         "teach",
-        {"index": "reviews", "instruction": REASON, "answers": "quality, price, delivery, fit, other"},
-        "Fine-tune on these answers",
+        {"index": "reviews", "instruction": REASON},
+        "Review 1 of",
     ),
     Shot("rows", "train", {"index": "reviews", "training": WRITTEN}, "Every row is kept"),
     Shot("train", "train", {"index": "reviews", "training": TRAINED}, "Searches on held-out rows"),
@@ -107,6 +108,8 @@ def prepare(folder: Path) -> None:
         subprocess.run([*PROGRAM, "index", corpus, "--index", str(folder / "reviews"), *options], check=True)
         into = ["--instruction", PRODUCT, "--into", CATEGORIES, "--save", KINDS]
         subprocess.run([*PROGRAM, "classify", "--index", str(folder / "reviews"), *into], check=True)
+        with Index(folder / "reviews") as index:
+            index.teaching.name_answers(REASON, dict.fromkeys(["quality", "price", "delivery", "fit", "other"], ""))
     trainings = Trainings(folder / MODELS_FOLDER)
     for name in {WRITTEN, TRAINED} - set(trainings.names()):
         trainings.create(name, example_rows())

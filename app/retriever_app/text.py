@@ -152,5 +152,6 @@ def verdict_line(verdict: Verdict) -> VerdictLine:
 
 def taught_line(lessons: Lessons) -> VerdictLine:
     """Describe in one line how well a question is answered that was taught."""
-    answers = f"Answers: {listed(list(lessons.answers))}."
+    unlearned = f" Not learned: {listed(list(lessons.unlearned))}." if lessons.unlearned else ""
+    answers = f"Answers: {listed(list(lessons.answers))}.{unlearned}"
     return VerdictLine(":material/school:", lessons.sentence, answers, "Teach it more")

@@ -20,21 +20,27 @@ def teach(
     instruction: Annotated[str, typer.Option(help="The question that is taught.")],
     examples: Annotated[
         Path | None,
-        typer.Argument(help="JSONL file, a row an example: the document's id or its text, and the answer."),
+        typer.Argument(
+            help="JSONL file, a row an example: the document's id or its text, and the answer. Without a file, the "
+            "examples that the index keeps for the question are learned."
+        ),
     ] = None,
     index: IndexOption = DEFAULT_INDEX,
     tune: Annotated[
         bool, typer.Option("--tune", help="Fine-tune the plain reader besides, where that helps: minutes.")
     ] = False,
-    forget: Annotated[bool, typer.Option("--forget", help="Forget what the question was taught.")] = False,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Forget what the question was taught; the index keeps its examples.")
+    ] = False,
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
     """Teach a question by three examples or more an answer; searches and clusters under it use them at once.
 
-    No text is read again, but for examples that the question's view lacks. What was taught before is replaced. With
-    --tune the plain reader is fine-tuned on the examples too, and reads every text again: for questions that are not
-    followed.
+    No text is read again, but for examples that the question's view lacks. What was taught before is replaced. The
+    index keeps the answers and the examples; the page Teach of the app shows them and adds to them. The answer "none
+    of these" is for texts that give no other. With --tune the plain reader is fine-tuned on the examples too, and
+    reads every text again: for questions that are not followed.
 
     Example: retriever teach --instruction "What is the main reason for the rating?" examples.jsonl
     """
@@ -42,17 +48,19 @@ def teach(
     from retriever.workspace import Index
 
     refuse(forget and tune, "--forget fine-tunes nothing.", "Leave --tune away.")
-    refuse(
-        (examples is None) is not forget,
-        "--forget takes no examples." if forget else "There are no examples.",
-        "Name a JSONL file with rows of id or text, and answer; or --forget.",
-    )
+    refuse(forget and examples is not None, "--forget takes no examples.", "Leave the file away, or --forget.")
     with Index(index, device=device) as opened, output.ProgressLine() as line:
-        if examples is None:
+        if forget:
             opened.teaching.forget(instruction)
             lessons = None
         else:
-            lessons = opened.teaching.teach(instruction, read_examples(examples), tune=tune, progress=line.show)
+            refuse(
+                examples is None and not opened.teaching.labels(instruction).examples,
+                "There are no examples.",
+                "Name a JSONL file with rows of id or text, and answer; or label documents on the page Teach.",
+            )
+            given = None if examples is None else read_examples(examples)
+            lessons = opened.teaching.teach(instruction, given, tune=tune, progress=line.show)
     if json:
         taught = None if lessons is None else asdict(lessons)
         output.document({"instruction": instruction.strip(), "taught": taught})
@@ -63,8 +71,13 @@ def teach(
 
 
 def _render_lessons(instruction: str, lessons: "Lessons") -> None:
+    from retriever.index.teaching.examples import LEAST
+
     output.result(printable(f"{instruction}: taught by {sum(lessons.answers.values())} examples."))
     output.table(["answer", "examples"], [[answer, count] for answer, count in lessons.answers.items()])
+    for answer, count in lessons.unlearned.items():
+        examples = f"{count} example{'' if count == 1 else 's'}" if count else "no example"
+        output.say(printable(f"{answer}: {examples}, not learned; an answer needs {LEAST}."))
     output.result()
     output.table(
         ["examples left out and answered rightly", "share", "95 % interval"],

@@ -25,6 +25,7 @@ from retriever.index.opened import Opened
 from retriever.index.selection import nothing_matches
 from retriever.index.sources.catalog import Listed
 from retriever.index.sources.filling import encode_texts, of_one_encoder
+from retriever.index.teaching.labels import NONE_OF_THESE
 from retriever.store.filters import Filter
 
 EXAMPLES = 1.0
@@ -71,12 +72,14 @@ def classify(opened: Opened, shown: Listed, request: ClassifyRequest) -> Cluster
     (names,) = encode_texts([source], [_read_of(category) for category in categories])
     if (learned := source.alone(titles, names)) is not None:  # what all of these look like has been learned from
         names, floor = learned, NO_FLOOR
+    apart = source.alone([*titles, NONE_OF_THESE], np.vstack([names, names.mean(axis=0)]))
     placing = CategoryNames(
         _with_examples(names, categories, material),
         material.vectors.mean(axis=0),
         request.several,
         floor,
         not_learned=range(len(categories), len(request.categories)),
+        outside=None if apart is None or NONE_OF_THESE in titles else apart[-1],
     )
     if not of_one_encoder(sources.base, source.root):
         (known,) = encode_texts([sources.base], titles)

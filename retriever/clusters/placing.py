@@ -80,6 +80,7 @@ class CategoryNames:
         base_fingerprint: that encoder's; empty without one.
         not_learned: numbers of categories behind the k, to which no document goes: they have no example, under a
             question that examples taught.
+        outside: (dim,) of what belongs to none, as examples taught it; None where they did not.
     """
 
     question: ClassVar[str] = ""
@@ -90,6 +91,7 @@ class CategoryNames:
     base: Embeddings | None = None
     base_fingerprint: str = ""
     not_learned: Sequence[int] = ()
+    outside: NDArray[np.float32] | None = None
 
     def place(self, part: Material, base: Embeddings | None) -> list[tuple[int, ...]]:
         """Return the categories of every row, the best first; `NONE` where the best is below the floor.
@@ -100,22 +102,29 @@ class CategoryNames:
 
     def fit(self, vectors: Embeddings, base: Embeddings | None) -> "Fit":
         """Return how well rows (r, dim) fit the categories; ``base`` as for `place`."""
-        directions = normalise(self.vectors - self.vectors.mean(axis=0))
+        names = self.vectors if self.outside is None else np.vstack([self.vectors, self.outside])
+        directions = normalise(names - names.mean(axis=0))
         scores = vectors @ directions.T - TAKEN_OFF * (self.mean @ directions.T)
         if base is not None and self.base is not None:
-            scores = (1 - BASE) * scores + BASE * (base @ self.base.T)
+            cosines = base @ self.base.T
+            if self.outside is not None:  # whose name says nothing
+                cosines = np.column_stack([cosines, cosines.mean(axis=1)])
+            scores = (1 - BASE) * scores + BASE * cosines
         length = float(np.linalg.norm(self.mean)) or 1.0
-        reach = np.asarray(vectors @ self.vectors.T / length, dtype=np.float32)
+        reach = np.asarray(vectors @ names.T / length, dtype=np.float32)
         return Fit(np.asarray(scores, dtype=np.float32), reach)
 
     def chosen(self, fit: "Fit") -> list[tuple[int, ...]]:
-        """Return the categories of every row, the best first; `NONE` where the best is below the floor."""
+        """Return the categories of every row, the best first; `NONE` where the best is outside or below the floor."""
+        outside = len(self.vectors)
         places: list[tuple[int, ...]] = []
         for scores, reach in zip(fit.scores, fit.reach, strict=True):
             order = np.argsort(-scores, kind="stable")
             least = scores[order[0]] - GAP if self.several else np.inf
-            further = [int(number) for number in order[1:] if scores[number] >= least and reach[number] >= self.floor]
-            places.append((int(order[0]), *further) if reach[order[0]] >= self.floor else (NONE,))
+            fits = (scores >= least) & (reach >= self.floor) & (np.arange(len(scores)) != outside)
+            further = [int(number) for number in order[1:] if fits[number]]
+            best = int(order[0])
+            places.append((best, *further) if reach[best] >= self.floor and best != outside else (NONE,))
         return places
 
 
@@ -143,8 +152,8 @@ class Fit:
     """How well documents fit categories.
 
     Attributes:
-        scores: (n, k) what they are compared by.
-        reach: (n, k) cosines over the length of the documents' mean, which the floor is held to.
+        scores: (n, k) what they are compared by; (n, k + 1) where it was learned what belongs to none.
+        reach: likewise, cosines over the length of the documents' mean, which the floor is held to.
     """
 
     scores: NDArray[np.float32]
@@ -179,6 +188,7 @@ def placing_json(placing: Placing) -> dict[str, Any]:
         "floor": placing.floor,
         "base": placing.base_fingerprint,
         "not_learned": list(placing.not_learned),
+        "outside": None if placing.outside is None else placing.outside.tolist(),
     }
 
 
@@ -203,6 +213,7 @@ def placing_of(document: Mapping[str, Any], vectors: Embeddings) -> Placing:
     not_learned = document.get("not_learned", ())  # older ones have none
     vectors = vectors[: len(vectors) - len(not_learned)]
     names, base = vectors[:, : len(mean)], vectors[:, len(mean) :]
+    apart = document.get("outside")
     return CategoryNames(
         names,
         mean,
@@ -211,6 +222,7 @@ def placing_of(document: Mapping[str, Any], vectors: Embeddings) -> Placing:
         base if base.size else None,
         document["base"],
         not_learned,
+        None if apart is None else np.asarray(apart, dtype=np.float32),
     )
 
 

@@ -269,6 +269,7 @@ class Lessons:
             None where it was not tried.
         right: by answer, how many of its held-out examples the head answers rightly, the mean of several divisions;
             empty where it was taught before this was counted.
+        unlearned: answers of the question that were not learned, with the examples that they have: too few.
     """
 
     view: int
@@ -279,6 +280,7 @@ class Lessons:
     created: str
     tuned: bool | None = None
     right: Mapping[str, float] = field(default_factory=dict)
+    unlearned: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def warns(self) -> bool:

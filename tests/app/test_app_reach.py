@@ -35,7 +35,7 @@ PAGES = {
     "map": ("clusters", {"instruction": PRODUCT, "groups": 3, "clusters": 0}, "In the texts"),
     "saved": ("clusters", {"show": "saved", "saved": "kinds"}, "in 3 clusters."),
     "one that is saved": ("clusters", {"show": "saved", "saved": "kinds", "clusters": 0}, "Move to"),
-    "teach": ("teach", {"instruction": MOOD, "answers": "love, hate"}, "Learn from"),
+    "teach": ("teach", {"instruction": MOOD}, "Review 1 of"),
     "a new training": ("train", {"begin": "example"}, "170 rows"),
     "a trained model": ("train", {"training": "moods"}, "Searches on held-out rows"),
     "model": ("model", {}, "Integrity"),
@@ -50,6 +50,7 @@ def address(tmp_path_factory, serve_module):
         long = [{**one, "text": f"{one['text']} {'Oh' * 60}"} for one in REVIEWS]
         index.add(documents(long), instructions=[PRODUCT, MOOD, LONG])
         index.clusterings.save("kinds", index.cluster(PRODUCT, k=3))
+        index.teaching.name_answers(MOOD, {"love": "", "hate": "", "another answer, in more words than others": ""})
     with Index(folder / "many", encoder=load_encoder()) as index:
         many = [
             {**one, "id": f"{one['id']} {copy}", "text": f"{one['text']} {copy}"}

@@ -1,11 +1,14 @@
 import threading
 from dataclasses import replace
+from urllib.parse import urlencode
 
 import pytest
-from app_checks import PATIENCE, awaited, shown, whole
+from app_checks import PATIENCE, awaited, settle, shown, whole
 from app_fakes import MOOD, documents, load_encoder
 
 from retriever.core.results import Held, Lessons
+from retriever.index.teaching.asking import Asked
+from retriever.index.teaching.labels import NONE_OF_THESE, Labels
 from retriever.index.teaching.part import Teaching
 from retriever.index.teaching.tuning import FOLDS, STEPS
 from retriever.workspace import Index
@@ -25,28 +28,31 @@ PAIRS = [
 ]
 GLAD = "Is the writer glad of the product?"  # the question reader looks at the products, which tell nothing of it
 ALL_STEPS = STEPS * (FOLDS + 1)
-LEARN, TUNE = "Learn from these answers", "Fine-tune on these answers"
+LEARN, TUNE = "Learn", "Fine-tune"
 
 
 def answer(text):
     return "glad" if "love" in text else "cross"
 
 
-def asked(session):
-    """The reviews that are asked about, by the keys of their answers."""
-    return {one.key: next(row["text"] for row in ROWS + PAIRS if row["id"] in one.key) for one in pills(session)}
+def focus(session):
+    """The review in focus: the button of the first answer has its id in its key; None at the end of a round."""
+    (id,) = [one.key.split()[-1] for one in session.button if one.key and one.key.startswith("teach 1 ")] or [None]
+    return next((row for row in ROWS + PAIRS if row["id"] == id), None)
 
 
-def pills(session):
-    return [one for one in session.button_group if one.key and one.key.startswith("teach answer")]
+def give(session, label):
+    """Press the button that labels the review in focus."""
+    return press(session, label)
 
 
-def answered(session):
-    """Answer all reviews that are asked about."""
-    for key, text in asked(session).items():
-        next(one for one in pills(session) if one.key == key).set_value(answer(text))
-        session = whole(session.run())
-    return session
+def labeled(session):
+    """Label all reviews of a round; return the session and the texts."""
+    texts = []
+    while review := focus(session):
+        texts.append(review["text"])
+        session = give(session, answer(review["text"]))
+    return session, texts
 
 
 def button(session, label):
@@ -58,27 +64,60 @@ def press(session, label):
     return whole(button(session, label).click().run())
 
 
+def counter(session):
+    return next(one.value for one in session.markdown if one.value.replace("\\", "").startswith("glad ")).replace(
+        "\\", ""
+    )
+
+
 @pytest.fixture
 def page(make, app):
     folder = make(rows=ROWS, instructions=[MOOD])
-    return folder, app("teach", instruction=MOOD, answers="glad, cross")
+    return folder, open_named(app, folder)
+
+
+def open_named(app, folder, question=MOOD, answers=("glad", "cross")):
+    with Index(folder, encoder=load_encoder()) as index:
+        index.teaching.name_answers(question, dict.fromkeys(answers, ""))
+    return app("teach", instruction=question)
+
+
+def kept(folder):
+    with Index(folder, encoder=load_encoder()) as index:
+        return index.teaching.labels(MOOD)
 
 
 def test_before_anything_is_asked(make, app):
     make()
-    assert "Enter a question" in shown(app("teach"))
-    assert "Write two answers or more." in shown(app("teach", instruction=MOOD, answers="one"))
+    session = app("teach")
+    assert "Enter the question" in shown(session)
+    assert "use Train" in shown(session)
+    assert "Enter two answers or more." in shown(app("teach", instruction=MOOD))
 
 
-def test_answers_are_learned_by_clicking_and_forgotten(page):
+def test_answers_are_kept_with_the_index_and_are_there_in_another_session(make, app):
+    folder = make(rows=ROWS)
+    session = app("teach", instruction=MOOD)
+    session = whole(session.text_area[0].set_value("glad: the writer likes it\ncross\nshipping").run())
+    assert counter(session) == "glad 0 · cross 0 · shipping 0"
+    assert kept(folder).answers == {"glad": "the writer likes it", "cross": "", "shipping": ""}
+    other = app("teach", instruction=MOOD)
+    assert other.text_area[0].value == "glad: the writer likes it\ncross\nshipping"
+    other = give(other, "cross")
+    session = whole(session.text_area[0].set_value("glad").run())
+    assert counter(session) == "glad 0 · cross 1"
+
+
+def test_reviews_are_labeled_learned_and_forgotten(page):
     folder, session = page
-    assert len(asked(session)) == teaching.AT_ONCE
-    assert "3 more for “glad” and 3 more for “cross”." in shown(session)
-    session = answered(session)
-    seen = set(asked(session).values())
+    assert "Label 3 reviews or more for each of two answers" in shown(session)
+    assert button(session, LEARN).disabled
+    session, seen = labeled(session)
+    assert len(set(seen)) == teaching.AT_ONCE
+    assert "All reviews of this round are done." in shown(session)
     session = press(session, LEARN)
     assert f"Learned from {teaching.AT_ONCE} reviews." in shown(session)
-    assert not seen & set(asked(session).values())
+    assert focus(session)["text"] not in seen
     with Index(folder, encoder=load_encoder()) as index:
         assert sum(index.teaching.lessons(MOOD).answers.values()) == teaching.AT_ONCE
         hits = index.search("love", instruction=MOOD, mode="dense", k=10).hits
@@ -87,6 +126,98 @@ def test_answers_are_learned_by_clicking_and_forgotten(page):
     assert "Learned from" not in shown(session)
     with Index(folder, encoder=load_encoder()) as index:
         assert index.teaching.lessons(MOOD) is None
+        assert len(index.teaching.labels(MOOD).examples) == teaching.AT_ONCE
+
+
+def test_none_of_these_and_skip_for_good_are_kept_and_undone(page):
+    folder, session = page
+    first = focus(session)["id"]
+    session = give(session, "None of these")
+    second = focus(session)["id"]
+    session = give(session, "Skip for good")
+    third = focus(session)["id"]
+    assert len({first, second, third}) == 3
+    assert counter(session) == "glad 0 · cross 0 · none of these 1 · 1 skipped"
+    assert (kept(folder).examples, kept(folder).skipped) == ({first: NONE_OF_THESE}, [second])
+    session = press(session, "Undo")
+    assert (focus(session)["id"], kept(folder).skipped) == (second, [])
+    session = press(session, "Undo")
+    assert (focus(session)["id"], kept(folder).examples) == (first, {})
+    assert button(session, "Undo").disabled
+
+
+def test_what_is_passed_comes_again_only_when_there_is_nothing_else(page):
+    _, session = page
+    seen = []
+    while review := focus(session):
+        seen.append(review["id"])
+        session = press(session, "Next")
+    session = press(session, "More reviews")
+    second = []
+    while review := focus(session):
+        second.append(review["id"])
+        session = press(session, "Next")
+    assert sorted(seen + second) == sorted(row["id"] for row in ROWS)
+    session = press(session, "More reviews")
+    assert "There are no more reviews to label." in shown(session)
+    assert focus(press(session, "More reviews")) is not None
+
+
+def test_a_second_press_before_the_next_review_is_drawn_does_nothing(page):
+    folder, session = page
+    current = session.session_state["teach: session"]
+    first = focus(session)["id"]
+    current.label(first, "glad")
+    current.label(first, "cross")
+    current.skip(first)
+    current.round.leave(first)
+    current.undo()
+    current.undo()
+    assert (current.round.place, kept(folder).examples) == (0, {})
+    current.label(first, "glad")
+    assert (current.round.place, kept(folder).examples) == (1, {first: "glad"})
+
+
+def test_a_review_that_was_labeled_elsewhere_meanwhile_is_passed_by(page):
+    folder, session = page
+    first = focus(session)["id"]
+    with Index(folder, encoder=load_encoder()) as index:
+        index.teaching.label(MOOD, first, "glad")
+    session = whole(session.run())
+    assert focus(session)["id"] != first
+    assert "Review 2 of 12" in shown(session)
+
+
+def test_a_label_is_removed_from_the_list(page):
+    folder, session = page
+    first = focus(session)["id"]
+    session = give(session, "glad")
+    session = give(session, "Skip for good")
+    session = whole(session.toggle[0].set_value(True).run())
+    assert session.toggle[0].label == "Show 2 labeled reviews"
+    for one in [one.key for one in session.button if one.label == "Remove"]:
+        session = whole(next(other for other in session.button if other.key == one).click().run())
+    assert first not in kept(folder).examples
+    assert kept(folder).skipped == []
+
+
+def test_an_answer_without_a_review_is_named_with_a_search_and_is_not_learned(make, app):
+    folder = make(rows=ROWS, instructions=[MOOD])
+    session, _ = labeled(open_named(app, folder, answers=("glad", "cross", "shipping")))
+    assert "No review for “shipping” yet." in shown(session)
+    (link,) = [one.proto for one in session.get("page_link") if "shipping" in one.proto.label]
+    assert link.page_script_hash
+    assert link.query_string == f"q=shipping&{urlencode({'instruction': MOOD})}&index=reviews"
+    session = press(session, LEARN)
+    assert "shipping: no example, not learned. An answer needs 3 examples." in shown(session)
+
+
+def test_a_hit_is_an_example_of_an_answer(page, app):
+    assert page
+    search = app("search", q="love", instruction=MOOD)
+    settle(search)
+    menu = search.get("menu_button")
+    assert len([one for one in menu if one.proto.label == "This is an example of …"]) == 10
 
 
 def test_what_was_taught_elsewhere_goes_on_here(page, app):
@@ -95,26 +226,30 @@ def test_what_was_taught_elsewhere_goes_on_here(page, app):
         index.teaching.teach(MOOD, [(row["id"], answer(row["text"])) for row in ROWS[:8]])
     session = app("teach", instruction=MOOD)
     assert "Learned from 8 reviews." in shown(session)
-    assert "cross: 4, glad: 4" in shown(session).replace("\\", "")
-    assert not {row["text"] for row in ROWS[:8]} & set(asked(session).values())
+    assert counter(session) == "glad 4 · cross 4"
+    assert focus(session) not in ROWS[:8]
 
 
 def test_what_is_taught_elsewhere_while_the_page_is_open_is_kept(page):
     folder, session = page
-    before = set(asked(session))
+    session = give(session, answer(focus(session)["text"]))
     with Index(folder, encoder=load_encoder()) as index:
-        index.teaching.teach(MOOD, [(row["id"], answer(row["text"])) for row in ROWS[:8]])
+        for row in ROWS[:8]:
+            index.teaching.label(MOOD, row["id"], answer(row["text"]))
+        index.teaching.teach(MOOD)
     session = whole(session.run())
-    assert "cross: 4, glad: 4" in shown(session).replace("\\", "")
-    assert not before & set(asked(session))
+    assert focus(session) not in ROWS[:8]
+    session = press(session, LEARN)
+    assert set(kept(folder).examples) >= {row["id"] for row in ROWS[:8]}
 
 
 def test_reviews_are_chosen_anew_once_another_reads_the_question(page):
     folder, session = page
-    before = set(asked(session))
+    before = session.session_state["teach: session"].round.offered
     with Index(folder, encoder=load_encoder()) as index:
         index.teaching.give_answers(MOOD, {row["id"]: answer(row["text"]) for row in ROWS})
-    assert not before & set(asked(whole(session.run())))
+    whole(session.run())
+    assert session.session_state["teach: session"].round.offered is not before
 
 
 @pytest.fixture
@@ -138,7 +273,7 @@ def hold(monkeypatch):
     """Keep fine-tunings where they have done so much of a part, until they may go on or are stopped."""
     gates, teach = {}, Teaching.teach
 
-    def held(index, question, examples, *, progress=None, **options):
+    def held(index, question, examples=None, *, progress=None, **options):
         def tell(report):
             progress(report)
             gate = gates.get((report.tuning, report.in_hand))
@@ -186,13 +321,11 @@ def stored(indexes):
 
 def test_what_is_fine_tuned_is_told_and_other_reviews_are_asked_about(tunable, indexes, app):
     tunable(taught=0)
-    session = answered(app("teach", instruction=GLAD, answers="glad, cross"))
-    seen = set(asked(session).values())
+    session, seen = labeled(open_named(app, indexes / "reviews", GLAD))
     session = ended(press(session, TUNE))
     assert "100% get the right answer" in shown(session)
     assert "The base encoder was fine-tuned for this question." in shown(session)
-    assert len(asked(session)) == teaching.AT_ONCE
-    assert not seen & set(asked(session).values())
+    assert focus(session)["text"] not in seen
     assert not button(session, TUNE).disabled
     lessons = stored(indexes)
     assert lessons.tuned
@@ -251,18 +384,63 @@ def test_what_to_do_next_follows_the_scores():
     )
 
 
-def test_choices_are_each_there_once():
-    assert teaching.choices(" good,bad, GOOD ,,", ["bad", "odd"]) == ["good", "bad", "odd"]
-    assert teaching.choices("") == []
+def test_answers_are_read_as_they_are_written():
+    assert teaching.read_answers(" good\nbad: not nice\n\nGOOD\nnone of these") == {"good": "", "bad": "not nice"}
+    assert teaching.read_answers("price, quality,, delivery") == {"price": "", "quality": "", "delivery": ""}
+    assert teaching.read_answers("") == {}
+    known = {"good, or so": "", "state: ok": "it works"}
+    assert teaching.read_answers(teaching.written(known), known) == known
+    assert teaching.read_answers("good, or so", known) == {"good, or so": ""}
+
+
+def test_a_change_of_the_box_keeps_answers_of_another_session():
+    kept = {"good": "", "bad": "", "odd": "added meanwhile"}
+    assert teaching.changed_answers(kept, "good\nbad", "good: fine\nnew") == {
+        "good": "fine",
+        "new": "",
+        "odd": "added meanwhile",
+    }
+
+
+def labels(*answers):
+    return Labels(dict.fromkeys("abc", ""), {str(number): answer for number, answer in enumerate(answers)}, [])
 
 
 def test_what_is_lacking_is_said():
-    assert "Two answers" in teaching.lacking({}, ["a"])
-    assert teaching.lacking({"1": "a", "2": "a", "3": "a"}, ["a", "b"]) == (
-        "Two answers are needed, with 3 reviews or more each."
+    assert "Label 3 reviews or more for each of two answers" in teaching.lacking(labels())
+    assert teaching.lacking(labels(*"aaabb"))
+    assert teaching.lacking(labels(*"aaabbb")) == ""
+    assert teaching.unmet(labels(*"aac")) == ["b"]
+    assert teaching.counted(labels(*"aac", NONE_OF_THESE)) == "a 2 · b 0 · c 1 · none of these 1"
+
+
+def test_a_guess_is_shown_where_it_is_better_than_guessing():
+    review = Asked(documents(ROWS)[0], "a", 0.9)
+    assert teaching.guess(review, lessons(0.5, 0.9, 0.7)) == "a"
+    assert teaching.guess(review, None) == ""
+    assert teaching.guess(review, lessons(0.5, 0.7, 0.4)) == ""  # of two answers, one half is right by chance
+    assert teaching.guess(replace(review, certainty=0.1), lessons(0.5, 0.9, 0.7)) == ""
+
+
+def test_a_card_shows_the_sentences_that_name_an_answer():
+    review = (
+        "I bought it in May. The box was blue. It *broke* after a day. My dog sleeps. Shipping took weeks. So it goes."
     )
-    assert teaching.lacking(dict(zip("123456", "aaabbb", strict=True)), ["a", "b", "c"]) == ""
-    assert teaching.lacking(dict(zip("12345", "aaabb", strict=True)), ["a", "b"]) == "1 more for “b”."
+    said = teaching.excerpt(review, "What is wrong?", {"broken": "", "late": "slow shipping"})
+    assert "took weeks" in said
+    assert ":blue-background[Shipping]" in said
+    assert "dog" not in said
+    assert teaching.excerpt("One. Two. Three. Four. Five.", "Why?", {"price": ""}) == r"One\. Two\. … Five\."
+    assert teaching.excerpt("Only this", "Why?", {}) == "Only this"
+
+
+def test_what_was_not_learned_is_named():
+    learned = replace(lessons(0.5, 0.9, 0.7), unlearned={"missing parts": 0, "shipping": 2})
+    assert teaching.unlearned(learned) == (
+        "missing parts: no example, not learned; shipping: 2 examples, not learned. An answer needs 3 examples."
+    )
+    assert taught_line(learned).answers.endswith("Answers: a and b. Not learned: missing parts and shipping.")
+    assert teaching.unlearned(lessons(0.5, 0.9, 0.7)) == ""
 
 
 def test_a_fine_tuning_gives_way_to_searches_at_every_step(tunable, app, hold):

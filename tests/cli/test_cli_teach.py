@@ -1,9 +1,11 @@
 import json
+from pathlib import Path
 
 import pytest
 from cli_fakes import KeywordEncoder
 
 from retriever.core.protocols import Tuning
+from retriever.workspace import Index
 
 MOOD = "What mood?"
 UNFOLLOWED = "What product?"  # which these texts do not name
@@ -39,7 +41,7 @@ def test_as_json(taught):
     assert list(document) == ["schema_version", "instruction", "taught"]
     assert document["instruction"] == MOOD
     lessons = document["taught"]
-    assert list(lessons) == ["view", "answers", "before", "after", "held_out", "created", "tuned", "right"]
+    assert list(lessons) == ["view", "answers", "before", "after", "held_out", "created", "tuned", "right", "unlearned"]
     assert {answer: 0 <= right <= 3 for answer, right in lessons["right"].items()} == {"cross": True, "glad": True}
     assert lessons["tuned"] is None
     assert lessons["answers"] == {"cross": 3, "glad": 3}
@@ -47,6 +49,22 @@ def test_as_json(taught):
     (view,) = [one for one in taught("views", "--json").document["views"] if one["instruction"] == MOOD]
     assert view["taught"] == lessons
     assert taught("status", "--json").document["views"][-1]["taught"] == lessons
+
+
+def test_answers_and_examples_are_kept_and_what_was_not_learned_is_named(taught):
+    with Index(Path("indexes/default")) as index:
+        index.teaching.name_answers(MOOD, {"glad": "likes it", "shipping": "", "odd": ""})
+        index.teaching.label(MOOD, "t7", "odd")
+    ran = taught("teach", "--instruction", MOOD, "examples.jsonl")
+    assert "shipping: no example, not learned; an answer needs 3.\n" in ran.err
+    with Index(Path("indexes/default")) as index:
+        labels = index.teaching.labels(MOOD)
+        assert (len(labels.examples), set(labels.answers)) == (6, {"glad", "cross", "shipping", "odd"})
+        index.teaching.label(MOOD, "t6", "cross")
+        index.teaching.label(MOOD, "t7", "odd")
+    ran = taught("teach", "--instruction", MOOD)
+    assert ran.out.splitlines()[0] == "What mood?: taught by 7 examples."
+    assert "odd: 1 example, not learned; an answer needs 3.\n" in ran.err
 
 
 class Tunable(KeywordEncoder):

@@ -2,16 +2,17 @@
 
 import numpy as np
 import pytest
-from index_fakes import MOOD, PRODUCT
-from teaching_corpus import EXAMPLES, mood
+from index_fakes import KEYWORDS, MOOD, PRODUCT
+from teaching_corpus import CORPUS, EXAMPLES, mood
 
 from retriever.clusters.categories import Category
 from retriever.clusters.groups import groups_of
 from retriever.clusters.index_numbers import numbers_of
-from retriever.clusters.placing import FLOOR
+from retriever.clusters.placing import FLOOR, NONE
 from retriever.clusters.report import make_report, render
 from retriever.core.errors import EncoderMismatchError, InputError, UsageError
 from retriever.core.types import Document
+from retriever.index.teaching.labels import NONE_OF_THESE
 
 
 def right(found):
@@ -75,6 +76,23 @@ def test_categories_that_were_not_taught_are_refused_with_those_that_were(moods)
     with pytest.raises(UsageError, match="only 1 of these categories has an example") as refused:
         moods.clusterings.classify(MOOD, ["good", "kettle", "lamp"])
     assert refused.value.hint.startswith("Taught are bad, good.")
+
+
+def test_what_gives_none_of_the_answers_is_in_no_category(moods):
+    odd = sorted(KEYWORDS[MOOD])[:4]
+
+    def kind(text):
+        return NONE_OF_THESE if set(odd) & set(text.split()) else mood(text)
+
+    moods.teaching.teach(MOOD, [(one.id, kind(one.text)) for one in CORPUS[:60]])
+    found = moods.clusterings.classify(MOOD, ["good", "bad"])
+    assert [one.label for one in found.clusters] == ["good", "bad"]
+    names = {0: "good", 1: "bad", NONE: NONE_OF_THESE}
+    assert np.mean([names[found.assignments[one.id]] == kind(one.text) for one in CORPUS]) > 0.9
+    moods.clusterings.save("moods", found)
+    moods.add([Document("new", f"sofa {odd[0]} later"), Document("old", "sofa numb later")])
+    placed = moods.clusterings.get("moods").assignments
+    assert (placed["new"], names[placed["old"]]) == (NONE, kind("sofa numb later"))
 
 
 def test_what_is_saved_takes_later_documents_by_what_was_taught(moods):

@@ -132,7 +132,9 @@ class Taught(Source):
         answers = {answer: counts[answer] for answer in self.head.answers}
         tuned = None if "tuned" not in known else bool(known["tuned"])
         right = dict(zip(self.head.answers, map(float, known.get("right", ())), strict=False))  # older ones have none
-        return Lessons(view_id, answers, before, after, int(known["held_out"]), created, tuned, right)
+        unlearned = {str(answer): int(count) for answer, count in known.get("unlearned", {}).items()}
+        held_out = int(known["held_out"])
+        return Lessons(view_id, answers, before, after, held_out, created, tuned, right, unlearned)
 
     def guesses(self, stored: Stored, ids: Ids) -> Guesses:
         """Return how probable the learned answers are."""

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ from retriever.core.fingerprint import content_hash
 from retriever.core.text import is_text, shortened
 from retriever.core.types import Ids
 from retriever.corpus.jsonl import read_jsonl
+from retriever.index.teaching.labels import KeptLabels
 from retriever.store.database import Store
 
 LEAST = 3
@@ -53,10 +54,14 @@ class FoundExamples:
     Attributes:
         content_ids: (n,) of the texts, ascending.
         answers: of each.
+        descriptions: of answers, by their names; those without one are left out.
+        unlearned: answers of the question that have too few examples, with how many they have.
     """
 
     content_ids: Ids
     answers: Sequence[str]
+    descriptions: Mapping[str, str] = field(default_factory=dict)
+    unlearned: Mapping[str, int] = field(default_factory=dict)
 
 
 def read_examples(file: Path) -> list[Example]:
@@ -113,7 +118,7 @@ def found_examples(store: Store, examples: Sequence[Example]) -> FoundExamples:
     if len(examples) > MOST_EXAMPLES:
         raise UsageError(f"{len(examples)} examples are too many.", hint=f"Give at most {MOST_EXAMPLES}.")
     by_content: dict[int, Example] = {}
-    contents = _contents(store, examples)
+    contents = contents_of(store, examples)
     for example, content_id in zip(_spelled_alike(examples), contents, strict=True):
         first = by_content.setdefault(content_id, example)
         if first.answer != example.answer:
@@ -135,8 +140,44 @@ def _spelled_alike(examples: Sequence[Example]) -> list[Example]:
     return [replace(example, answer=spelled[key]) for key, example in zip(keys, examples, strict=True)]
 
 
-def _contents(store: Store, examples: Sequence[Example]) -> list[int]:
-    """Return the content id of every example."""
+def kept_examples(store: Store, labels: KeptLabels) -> FoundExamples:
+    """Return the kept examples of a question whose documents are still there, of answers that have enough of them.
+
+    Raises:
+        InputError: fewer than two answers have.
+        UsageError: there are too many.
+    """
+    live = sorted(labels.examples.keys() & set(store.documents.live_contents().tolist()))
+    counts = Counter(labels.examples[content_id] for content_id in live)
+    ids = [content_id for content_id in live if counts[labels.examples[content_id]] >= LEAST]
+    answers = [labels.examples[content_id] for content_id in ids]
+    if len(set(answers)) < 2:
+        raise InputError(
+            f"Fewer than two answers have {LEAST} examples.",
+            hint=f"Give {LEAST} examples or more of each of two answers at least. Nothing was taught.",
+        )
+    require_enough(answers)
+    return FoundExamples(np.array(ids, dtype=np.int64), answers)
+
+
+def with_labels(examples: FoundExamples, labels: KeptLabels) -> FoundExamples:
+    """Return examples with what is kept of their question besides: descriptions, and answers with too few examples."""
+    counts, learned = Counter(labels.examples.values()), set(examples.answers)
+    descriptions = {answer: text for answer, text in labels.answers.items() if text and answer in learned}
+    named = dict.fromkeys([*labels.answers, *counts])
+    return replace(
+        examples,
+        descriptions=descriptions,
+        unlearned={answer: counts[answer] for answer in named if answer not in learned},
+    )
+
+
+def contents_of(store: Store, examples: Sequence[Example]) -> list[int]:
+    """Return the content id of every example.
+
+    Raises:
+        InputError: a document or text is not in the index.
+    """
     by_text = store.documents.by_hash({content_hash(example.text) for example in examples if example.text is not None})
     live = set(store.documents.live_contents().tolist())
     documents = store.documents.get([example.id for example in examples if example.id is not None])

@@ -1,11 +1,13 @@
 """`index.teaching`: whether a question is followed, and examples that teach what it means."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from retriever.core.errors import InputError
 from retriever.core.results import Lessons
+from retriever.core.text import normal_instruction
 from retriever.core.types import Document
 from retriever.core.verdicts import Verdict
 from retriever.encoders.answers.places import METHOD, find_place
@@ -18,7 +20,15 @@ from retriever.index.sources.catalog import Listed, current, serving, sources_of
 from retriever.index.sources.limits import Spent
 from retriever.index.sources.making import Making, place
 from retriever.index.teaching.asking import Asked, Grouping, worth_answering
-from retriever.index.teaching.examples import Example, found_examples, given_examples
+from retriever.index.teaching.examples import (
+    Example,
+    contents_of,
+    found_examples,
+    given_examples,
+    kept_examples,
+    with_labels,
+)
+from retriever.index.teaching.labels import KeptLabels, Labels, are_kept, change_labels, kept_labels
 from retriever.index.teaching.readers import ReaderPlace, give_answers, known_readers, serve_by
 from retriever.index.teaching.teacher import learn_question, question_of
 from retriever.index.teaching.unanswered import AnswersStatus, answered_contents, unanswered_hits
@@ -44,7 +54,7 @@ class Teaching:
     def teach(
         self,
         instruction: str,
-        examples: Iterable[Example | Mapping[str, object] | tuple[str, str]],
+        examples: Iterable[Example | Mapping[str, object] | tuple[str, str]] | None = None,
         *,
         tune: bool = False,
         progress: OnIndexing | None = None,
@@ -53,7 +63,10 @@ class Teaching:
 
         A head is learned on the vectors that the view has, and gives every text of it another vector, in which texts of
         one answer lie together. Only examples that the view lacks, and the answers' own names, are read. What was
-        taught before of the same question is replaced.
+        taught before of the same question is replaced, and so are the examples that the index keeps for it.
+
+        Without examples, those that the index keeps for the question are learned (`labels`). Answers with fewer than
+        three are left out then; `Lessons.unlearned` names them.
 
         With ``tune`` the plain reader is fine-tuned on the examples besides, and reads every text of the view anew,
         where that helps with examples left out: minutes, for questions that are not followed.
@@ -61,7 +74,7 @@ class Teaching:
         Args:
             instruction: the question.
             examples: pairs of document id and answer, mappings with ``id`` or ``text`` and ``answer``, or `Example`s;
-                three or more an answer.
+                three or more an answer. None for those that the index keeps.
             tune: whether to fine-tune the plain reader too.
             progress: called with the growing report while examples are read, and of fine-tuning, whose steps
                 ``in_hand`` counts where ``tuning`` is true. What it raises ends this, and nothing is changed.
@@ -75,9 +88,19 @@ class Teaching:
         """
         opened, sources = self._opened, self._opened.sources
         question = question_of(sources, instruction)
-        resolved = found_examples(opened.store, given_examples(examples))
+        kept = self._labels(instruction)
+        if examples is None:
+            resolved = kept_examples(opened.store, kept)
+        else:
+            resolved = found_examples(opened.store, given_examples(examples))
+            given = dict(zip(resolved.content_ids.tolist(), resolved.answers, strict=True))
+            kept.replace_examples(given)
+            resolved = replace(resolved, answers=list(kept.examples.values()))
+        resolved = with_labels(resolved, kept)
         with opened.writing("teach") as run_id:
             learned = learn_question(sources, question, resolved, Making(opened.store, run_id, progress), tune=tune)
+            if examples is not None:
+                self._change(instruction, lambda labels: labels.replace_examples(given))
             view = place(opened.store, sources, learned)
             build_outgrown(opened.store, [view], opened.path, opened.device)
             clear_dropped(opened.store, opened.path)
@@ -86,6 +109,8 @@ class Teaching:
 
     def forget(self, instruction: str) -> None:
         """Forget what a question was taught; what served it before serves again, and no model is loaded.
+
+        Its labels stay with the index: `teach` without examples learns them again.
 
         Raises:
             InputError: it was taught nothing.
@@ -97,6 +122,7 @@ class Teaching:
                 f"{instruction.strip()!r} was taught nothing.", hint="`retriever views` shows what was taught."
             )
         with opened.writing("forget"):
+            self._change(instruction, lambda labels: None)  # keeps the examples of an index that has no labels yet
             opened.store.views.drop(made.view.view_id)
             clear_dropped(opened.store, opened.path)
 
@@ -105,12 +131,50 @@ class Teaching:
         made = self._made(instruction)
         return None if made is None else sources_of(self._opened.store).lessons(made)
 
-    def examples(self, instruction: str) -> dict[str, str]:
-        """Return the examples that a question was taught by: answers by the ids of documents that are still there."""
-        store, made = self._opened.store, self._made(instruction)
-        answers = {} if made is None else sources_of(store).open(made).examples
-        groups = store.documents.expand(sorted(answers))
-        return {min(document.id for document in group): answers[content] for content, group in groups.items()}
+    def labels(self, instruction: str) -> Labels:
+        """Return the answers of a question and the documents that were labeled, those that are still there."""
+        store, kept = self._opened.store, self._labels(instruction)
+        groups = store.documents.expand(sorted({*kept.examples, *kept.skipped}))
+        ids = {content: min(document.id for document in group) for content, group in groups.items()}
+        return Labels(
+            kept.answers,
+            {ids[content]: answer for content, answer in kept.examples.items() if content in ids},
+            [ids[content] for content in sorted(kept.skipped) if content in ids],
+        )
+
+    def name_answers(self, instruction: str, answers: Mapping[str, str]) -> None:
+        """Keep the answers of a question with the index, in the place of those before; answers with examples stay.
+
+        Args:
+            instruction: the question.
+            answers: the description of every answer by its name, empty for none. Descriptions are learned with names.
+        """
+        self._change(instruction, lambda labels: labels.name(answers))
+
+    def label(self, instruction: str, id: str, answer: str) -> None:
+        """Keep a document as an example of an answer to a question; nothing is learned before `teach`.
+
+        Args:
+            instruction: the question.
+            id: of the document; texts that equal its own count as the same example.
+            answer: `NONE_OF_THESE` where it gives none of the answers. One that is new becomes an answer.
+
+        Raises:
+            InputError: there is no such document, or the answer is blank or too long.
+        """
+        (example,) = given_examples([(id, answer)])
+        (content,) = contents_of(self._opened.store, [example])
+        self._change(instruction, lambda labels: labels.add(content, example.answer))
+
+    def skip(self, instruction: str, id: str) -> None:
+        """Offer a document for a question no more; errors as `label`."""
+        (content,) = contents_of(self._opened.store, [Example("", id)])
+        self._change(instruction, lambda labels: labels.skip(content))
+
+    def unlabel(self, instruction: str, id: str) -> None:
+        """Take back the label of a document, or that it is skipped; errors as `label`."""
+        (content,) = contents_of(self._opened.store, [Example("", id)])
+        self._change(instruction, lambda labels: labels.remove(content))
 
     def read_by(self, instruction: str, reader: str) -> None:
         """Let a reader serve a question from now on, in searches, clusters and categories.
@@ -217,16 +281,22 @@ class Teaching:
         store = self._opened.store
         groups = store.documents.expand(answered_contents(self._opened, instruction)).values()
         answered = [document.id for group in groups for document in group]
-        return [request.document for request in self.worth_answering(instruction, count, answered)]
+        return [request.document for request in self._worth_answering(instruction, count, answered)]
 
     def worth_answering(self, instruction: str, count: int = 10, answered: Collection[str] = ()) -> list[Asked]:
         """Return the documents that say most about a question once they are answered, for `teach`; no text is read.
 
+        Documents that are labeled or skipped are not among them.
+
         Args:
             instruction: the question.
             count: how many; there are fewer where the index holds fewer texts.
-            answered: ids of documents that are answered already.
+            answered: ids of further documents that are answered already.
         """
+        labels = self.labels(instruction)
+        return self._worth_answering(instruction, count, {*answered, *labels.examples, *labels.skipped})
+
+    def _worth_answering(self, instruction: str, count: int, answered: Collection[str]) -> list[Asked]:
         store = self._opened.store
         sources = sources_of(store)
         among = sources.listed()
@@ -279,6 +349,17 @@ class Teaching:
                 one kind.
         """
         return diagnose(self._opened, instruction, pairs, progress=progress)
+
+    def _labels(self, instruction: str) -> KeptLabels:
+        return kept_labels(self._opened.store, normal_instruction(instruction), self._learned(instruction))
+
+    def _change(self, instruction: str, change: Callable[[KeptLabels], object]) -> None:
+        change_labels(self._opened.store, normal_instruction(instruction), self._learned(instruction), change)
+
+    def _learned(self, instruction: str) -> Mapping[int, str]:
+        """Return the examples that a question was taught by, by content id; none where its labels are kept."""
+        made = None if are_kept(self._opened.store, normal_instruction(instruction)) else self._made(instruction)
+        return {} if made is None else sources_of(self._opened.store).open(made).examples
 
     def _view_of(self, instruction: str) -> View | None:
         """Return the view of a question, found without a model; None of the base view, and where there is none.

@@ -72,7 +72,9 @@ def learn_question(
     view = store.views.ensure(question.key, lazy=True)
     report = IndexingReport(views=[view.view_id], instructions=[question.key.instruction], tuning=True)
     on_steps = counting(report, making.progress)
-    tried = try_tuning(encoders.base, [texts[id] for id in examples.content_ids.tolist()], lesson, on_steps)
+    tried = try_tuning(
+        encoders.base, [texts[id] for id in examples.content_ids.tolist()], _said_of(examples), lesson, on_steps
+    )
     beside = base
     if tried.tuning is not None:
         beside = _read_anew(sources, question, tried.tuning, making)
@@ -111,7 +113,13 @@ def _still_there(store: Store, before: Taught) -> FoundExamples:
     """
     answers = before.examples
     live = np.intersect1d(list(answers), store.documents.live_contents())
-    examples = FoundExamples(live, [answers[content_id] for content_id in live.tolist()])
+    known = before.document
+    examples = FoundExamples(
+        live,
+        [answers[content_id] for content_id in live.tolist()],
+        known.get("descriptions", {}),
+        known.get("unlearned", {}),
+    )
     try:
         require_enough(examples.answers)
     except InputError as error:
@@ -145,7 +153,7 @@ def _lesson(sources: Sources, question: Source, base: Source, examples: FoundExa
         answers=answers,
         labels=np.array([numbers[answer] for answer in examples.answers], dtype=np.int64),
         vectors=sources.stored(question, examples.content_ids).embeddings,
-        names=encode_texts([question], answers)[0],
+        names=encode_texts([question], _said_of(examples))[0],
         mean=_mean(sources, question, examples.content_ids),
         **_part_beside(sources, base, examples),
     )
@@ -155,13 +163,19 @@ def _part_beside(sources: Sources, beside: Source, examples: FoundExamples) -> d
     """Return what a lesson has of the vectors beside the question's."""
     return {
         "plain": sources.stored(beside, examples.content_ids).embeddings,
-        "plain_names": encode_texts([beside], _answers(examples))[0],
+        "plain_names": encode_texts([beside], _said_of(examples))[0],
         "plain_mean": _mean(sources, beside, examples.content_ids),
     }
 
 
 def _answers(examples: FoundExamples) -> list[str]:
     return sorted(set(examples.answers))
+
+
+def _said_of(examples: FoundExamples) -> list[str]:
+    """Return the text that is read of every answer: its name, and its description where it has one."""
+    texts = examples.descriptions
+    return [f"{answer}: {texts[answer]}" if answer in texts else answer for answer in _answers(examples)]
 
 
 def _mean(sources: Sources, source: Source, ids: Ids) -> NDArray[np.float32]:
@@ -178,6 +192,8 @@ def _document(resolved: FoundExamples, score: HeldOut) -> dict[str, Any]:
     ]
     return {
         "examples": examples,
+        "descriptions": dict(resolved.descriptions),
+        "unlearned": dict(resolved.unlearned),
         "before": asdict(score.before),
         "after": asdict(score.after),
         "held_out": score.examples,

@@ -45,7 +45,9 @@ class Tried:
     score: HeldOut
 
 
-def try_tuning(base: Encoder, texts: Sequence[str], lesson: Lesson, on_steps: OnSteps | None = None) -> Tried:
+def try_tuning(
+    base: Encoder, texts: Sequence[str], names: Sequence[str], lesson: Lesson, on_steps: OnSteps | None = None
+) -> Tried:
     """Fine-tune a plain reader on examples, and tell whether that helps with those it did not see.
 
     It is refused where clearly fewer examples left out are answered rightly: by more than a standard error of the
@@ -54,7 +56,8 @@ def try_tuning(base: Encoder, texts: Sequence[str], lesson: Lesson, on_steps: On
     Args:
         base: the plain reader, which stays as it is.
         texts: n of the examples.
-        lesson: theirs, with vectors by ``base``.
+        names: k texts that stand for the answers.
+        lesson: of the examples, with vectors by ``base``.
         on_steps: called after every step.
 
     Raises:
@@ -81,7 +84,7 @@ def try_tuning(base: Encoder, texts: Sequence[str], lesson: Lesson, on_steps: On
         taught, left_out = lesson.part(known), lesson.part(tested)
         before[tested] = nearest_mean(taught, left_out, k) == labels[tested]
         untuned[tested] = learn(taught).probabilities(left_out.vectors, left_out.plain)
-        again = _reread(lesson, base.tuned(tuned(known)), texts)
+        again = _reread(lesson, base.tuned(tuned(known)), texts, names)
         for ridge, logits in scores_by_ridge(again.part(known), again.part(tested)).items():
             scores[ridge][tested] = logits
     probable = _probable(lesson, scores, parts)
@@ -105,7 +108,7 @@ def _probable(lesson: Lesson, scores: Mapping[float, NDArray[np.float64]], parts
     return probable
 
 
-def _reread(lesson: Lesson, encoder: Encoder, texts: Sequence[str]) -> Lesson:
+def _reread(lesson: Lesson, encoder: Encoder, texts: Sequence[str], names: Sequence[str]) -> Lesson:
     """Return a lesson with its examples and the answers' names read by another plain reader."""
     plain = encoder.encode(texts)
-    return replace(lesson, plain=plain, plain_names=encoder.encode(list(lesson.answers)), plain_mean=plain.mean(axis=0))
+    return replace(lesson, plain=plain, plain_names=encoder.encode(names), plain_mean=plain.mean(axis=0))

@@ -1,11 +1,14 @@
 """Search: a query under an instruction, filters beside it, reviews as cards."""
 
+from collections.abc import Callable
+
 import streamlit as st
 
 from retriever.workspace import Index
 from retriever_app import cards, filters, readers, reading, resources, state, text
 from retriever_app.cards import Card
 from retriever_app.components import download, instruction_box, number_box, review_card, text_box
+from retriever_app.examples import example_menu
 from retriever_app.pages.search import model
 from retriever_app.pages.search.job import LiveAnswer, live_answers
 from retriever_app.pages.search.model import SearchQuestion
@@ -87,8 +90,14 @@ def _show(index: Index, query: str, answer: LiveAnswer, suggestions: list[str]) 
         reading.show_answers(index, result.instruction, readers.answer_rows(answers))
     ids = [hit.document.id for hit in result.hits]
     moved = model.moved(answer.first, ids) if answer.settled else {}
+    mark = example_menu(index, result.instruction, result.hits)
     for shown in cards.hit_cards(result.hits, resources.columns(index), moved, query):
-        review_card(shown, menu=lambda card: _more_like(card, suggestions))
+        review_card(shown, menu=lambda card: _menu(card, suggestions, mark))
+
+
+def _menu(card: Card, suggestions: list[str], mark: Callable[[Card], None]) -> None:
+    mark(card)
+    _more_like(card, suggestions)
 
 
 def _more_like(card: Card, suggestions: list[str]) -> None:

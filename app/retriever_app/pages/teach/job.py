@@ -1,6 +1,5 @@
 """Teaches questions with the base encoder fine-tuned, as jobs; they outlive the page that began them."""
 
-from collections.abc import Mapping
 from functools import partial
 
 import streamlit as st
@@ -17,14 +16,14 @@ TUNE = "fine-tune "
 """What the names of jobs begin with that fine-tune a base encoder; one of them runs at a time."""
 
 
-def begin(index: Index, question: str, answers: Mapping[str, str]) -> None:
-    """Begin to teach a question by answers to reviews, named by their ids, with the base encoder fine-tuned on them.
+def begin(index: Index, question: str) -> None:
+    """Begin to teach a question by the labels that the index keeps, with the base encoder fine-tuned on them.
 
     Raises:
         RetrieverError: another fine-tuning goes on, of whatever index.
     """
-    work = partial(_teach, index, question, list(answers.items()))
-    resources.jobs().start(_name(index, question), f"The fine-tuning for “{question}”", work, alone=TUNE)
+    title, work = f"The fine-tuning for “{question}”", partial(_teach, index, question)
+    resources.jobs().start(_name(index, question), title, work, alone=TUNE)
 
 
 def going_on(index: Index) -> Job | None:
@@ -60,7 +59,7 @@ def _name(index: Index, question: str = "") -> str:
     return f"{TUNE}{index.identity} {question}"
 
 
-def _teach(index: Index, question: str, answers: list[tuple[str, str]], job: Job) -> None:
+def _teach(index: Index, question: str, job: Job) -> None:
     tuned = False
 
     def report(done: IndexingReport) -> None:
@@ -70,4 +69,4 @@ def _teach(index: Index, question: str, answers: list[tuple[str, str]], job: Job
         FOREGROUND.give_way(job.check)
 
     FOREGROUND.give_way(job.check)
-    index.teaching.teach(question, answers, tune=True, progress=report)
+    index.teaching.teach(question, tune=True, progress=report)

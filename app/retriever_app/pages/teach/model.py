@@ -1,23 +1,34 @@
 """What the page Teach shows: the answers to choose from, what is still needed, and what was learned."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from retriever.core.results import IndexingReport, Lessons
+from retriever.index.teaching.asking import Asked
 from retriever.index.teaching.examples import LEAST
-from retriever_app import text
+from retriever.index.teaching.labels import NONE_OF_THESE, Labels
+from retriever_app import cards, text
 from retriever_app.background import Progress
 
+PURPOSE = (
+    "Teach the model one question: label about a dozen reviews, and it learns in seconds. "
+    "To make a new model for many questions from hundreds of rows, in minutes to hours, use Train."
+)
 AT_ONCE = 12
-"""Reviews that are shown at a time."""
+"""Reviews of a round."""
 MOST_ANSWERS = 12
 LONGEST = 60
 """Most characters of an answer."""
 
+_SENTENCES = 3  # of a review that are shown
+_LONGEST_SENTENCE = 220  # characters of one that are shown
+_DESCRIBED, _ASKED = 0.5, 0.25  # weights of a description's and of the question's words, beside 1 of an answer's
+_CLEAR = 0.5  # by how much more probable than the next an answer is that is shown as a guess
+
 TUNE_HELP = (
-    "Learns from these answers and also fine-tunes the base encoder on them, where that helps on held-out reviews; "
-    "the reviews are then read again. It takes minutes, and is for questions that the model does not follow."
+    "Learns these labels and also fine-tunes the base encoder on them, if that helps on held-out reviews. The encoder "
+    "then reads the reviews again, which takes minutes. Use it for questions that the model does not follow."
 )
 LEARN_HELP = "Learns without fine-tuning, and drops the encoder that was fine-tuned for this question."
 
@@ -30,44 +41,164 @@ _TUNED = {
 
 @dataclass(frozen=True, slots=True)
 class TaughtQuestion:
-    """A question that the page teaches.
-
-    Attributes:
-        instruction: the question.
-        answers: to choose from, with commas between.
-    """
+    """A question that the page teaches."""
 
     instruction: str = ""
-    answers: str = ""
 
 
-def choices(written: str, given: Iterable[str] = ()) -> list[str]:
-    """Return the answers to choose from: those written, then those already given, each once."""
-    named = (" ".join(answer.split())[:LONGEST] for answer in written.split(","))
-    options: dict[str, str] = {}
-    for answer in [*filter(None, named), *given]:
-        options.setdefault(answer.casefold(), answer)
-    return list(options.values())[:MOST_ANSWERS]
+@dataclass(slots=True)
+class Round:
+    """Reviews to be labeled, one after the other.
+
+    Attributes:
+        offered: the reviews.
+        place: of the review in focus; behind the last one where the round is over.
+        labeled: ids of those labeled or skipped, in this order.
+        passed: ids of reviews that were passed without a label, in all rounds of a session.
+    """
+
+    offered: Sequence[Asked] = ()
+    place: int = 0
+    labeled: list[str] = field(default_factory=list)
+    passed: set[str] = field(default_factory=set)
+
+    @property
+    def current(self) -> Asked | None:
+        """The review in focus."""
+        return self.offered[self.place] if self.place < len(self.offered) else None
+
+    def is_current(self, id: str) -> bool:
+        """Return whether a review is in focus."""
+        return self.current is not None and self.current.document.id == id
+
+    def begin(self, offered: Sequence[Asked]) -> None:
+        """Begin the next round."""
+        self.offered, self.place, self.labeled = offered, 0, []
+
+    def done(self, id: str) -> None:
+        """Move the focus on from a review that was labeled or skipped."""
+        self.labeled.append(id)
+        self.place += 1
+
+    def leave(self, id: str) -> None:
+        """Move the focus on from a review that gets no label now."""
+        if self.is_current(id):
+            self.passed.add(id)
+            self.place += 1
+
+    def pass_by(self, labeled: Collection[str]) -> None:
+        """Move the focus on from reviews that were labeled elsewhere meanwhile."""
+        while self.current is not None and self.current.document.id in labeled:
+            self.place += 1
+
+    def back(self) -> str:
+        """Move the focus back to the review that was labeled or skipped last, and return its id."""
+        id = self.labeled.pop()
+        self.place = [review.document.id for review in self.offered].index(id)
+        return id
 
 
-def lacking(answers: Mapping[str, str], options: Iterable[str]) -> str:
-    """Say what is still needed before there is something to learn from; empty where nothing is."""
-    counts = Counter(answers.values())
-    wanted = [answer for answer in options if counts[answer]] or list(options)
-    if len(wanted) < 2:
-        return f"Two answers are needed, with {LEAST} reviews or more each."
-    few = [f"{LEAST - counts[answer]} more for “{answer}”" for answer in wanted if counts[answer] < LEAST]
-    return f"{text.listed(few)}." if few else ""
+def read_answers(written: str, known: Iterable[str] = ()) -> dict[str, str]:
+    """Return the descriptions of answers by their names, as they are written in a box.
+
+    A line is an answer; behind a colon stands its description. A single line without a colon may hold several answers,
+    separated by commas. A known answer may hold commas and colons.
+    """
+    lines = [" ".join(line.split()) for line in written.splitlines()]
+    if len(lines) == 1 and ":" not in lines[0] and lines[0] not in known:
+        lines = [part.strip() for part in lines[0].split(",")]
+    longest_first = sorted(known, key=len, reverse=True)
+    answers: dict[str, str] = {}
+    for line in filter(None, lines):
+        begins = next((name for name in longest_first if line == name or line.startswith(f"{name}: ")), None)
+        name, _, description = (begins, "", line[len(begins) + 1 :]) if begins else line.partition(":")
+        if name.strip() and all(name.strip().casefold() != other.casefold() for other in [*answers, NONE_OF_THESE]):
+            answers[begins or name.strip()[:LONGEST]] = description.strip()
+    return dict(list(answers.items())[:MOST_ANSWERS])
 
 
-def counted(answers: Mapping[str, str], options: Iterable[str]) -> str:
-    """Say how many reviews have which answer, and which answers have none and so are not learned."""
-    counts = Counter(answers.values())
-    if not counts:
-        return "No answers yet"
-    unused = [f"“{answer}”" for answer in options if not counts[answer]]
-    given = ", ".join(f"{answer}: {count}" for answer, count in counts.most_common())
-    return f"{given}. No review has {text.listed(unused)}, so the model does not learn it." if unused else given
+def written(answers: Mapping[str, str]) -> str:
+    """Return answers as `read_answers` reads them, one a line."""
+    lines = [f"{answer}: {description}" if description else answer for answer, description in answers.items()]
+    return "\n".join(lines)
+
+
+def changed_answers(kept: Mapping[str, str], before: str, now: str) -> dict[str, str]:
+    """Return the answers after a change of the box; those that another session added meanwhile stay.
+
+    Args:
+        kept: answers as the index keeps them by now.
+        before: what the box held.
+        now: what it holds.
+    """
+    old, new = read_answers(before, kept), read_answers(now, kept)
+    return {**new, **{answer: text for answer, text in kept.items() if answer not in old and answer not in new}}
+
+
+def lacking(labels: Labels) -> str:
+    """Say how many labels are needed before there is something to learn from; empty where there is."""
+    counts = Counter(labels.examples.values())
+    enough = sum(count >= LEAST for count in counts.values()) >= 2
+    return "" if enough else f"Label {LEAST} reviews or more for each of two answers; then the model can learn."
+
+
+def counted(labels: Labels) -> str:
+    """Say how many reviews have which answer."""
+    counts = Counter(labels.examples.values())
+    answers = [*labels.answers, *([NONE_OF_THESE] if counts[NONE_OF_THESE] else [])]
+    skipped = [f"{len(labels.skipped)} skipped"] if labels.skipped else []
+    return " · ".join([*(f"{answer} {counts[answer]}" for answer in answers), *skipped])
+
+
+def unmet(labels: Labels) -> list[str]:
+    """Return the answers that no review has yet."""
+    return [answer for answer in labels.answers if answer not in labels.examples.values()]
+
+
+def unlearned(lessons: Lessons) -> str:
+    """Say which answers were not learned, and why; empty where all were."""
+    few = [
+        f"{answer}: {text.count(number, 'example') if number else 'no example'}, not learned"
+        for answer, number in lessons.unlearned.items()
+    ]
+    return f"{'; '.join(few)}. An answer needs {LEAST} examples." if few else ""
+
+
+def guess(review: Asked, lessons: Lessons | None) -> str:
+    """Return what the model takes for a review's answer, where that is better than guessing; empty elsewhere."""
+    if lessons is None or review.guess is None or review.certainty is None or review.certainty < _CLEAR:
+        return ""
+    return review.guess if lessons.after.low > 1 / len(lessons.answers) else ""
+
+
+def excerpt(review: str, question: str, answers: Mapping[str, str]) -> str:
+    """Return the sentences of a review that say most of the answers, as Markdown with those words marked.
+
+    Where too few sentences name any, its first and its last one stand for them.
+    """
+    named = cards.stems(" ".join(answers))
+    weights = dict.fromkeys(cards.stems(question), _ASKED)
+    weights |= dict.fromkeys(cards.stems(" ".join(answers.values())), _DESCRIBED) | dict.fromkeys(named, 1.0)
+    spans = cards.sentences(review)
+
+    def rank(place: int) -> tuple[float, bool, int]:
+        words = cards.stems(review[spans[place].start : spans[place].end])
+        score = sum(weights.get(word, 0.0) for word in words) / max(len(words), 4) ** 0.25
+        return -score, place not in (0, len(spans) - 1), place
+
+    chosen = sorted(sorted(range(len(spans)), key=rank)[:_SENTENCES])
+    pieces = []
+    for place, before in zip(chosen, [-1, *chosen], strict=False):
+        sentence = _shortened(review[spans[place].start : spans[place].end])
+        marks = cards.shared(sentence, weights)
+        pieces.append(f"{'' if place == before + 1 else '… '}{cards.marked(sentence, marks)}")
+    return " ".join([*pieces, *(["…"] if chosen and chosen[-1] < len(spans) - 1 else [])])
+
+
+def _shortened(sentence: str) -> str:
+    if len(sentence) <= _LONGEST_SENTENCE:
+        return sentence
+    return f"{sentence[:_LONGEST_SENTENCE].rsplit(maxsplit=1)[0]} …"
 
 
 def learned(lessons: Lessons) -> str:
@@ -83,9 +214,9 @@ def learned(lessons: Lessons) -> str:
 def advice(lessons: Lessons) -> str:
     """Say what to do next."""
     if lessons.after.value < lessons.before.value:
-        return "These answers did not improve it. Answer more reviews, or undo the teaching."
+        return "These labels did not improve it. Label more reviews, or undo the teaching."
     if lessons.after.low < lessons.before.value:
-        return "It may be no better than before: answer more reviews to be sure."
+        return "It may be no better than before: label more reviews to be sure."
     return "Searches and clusters under this question now use it."
 
 

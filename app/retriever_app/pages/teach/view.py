@@ -1,27 +1,36 @@
-"""Teach: a question is answered for some reviews by clicking, and searches and clusters under it learn from them."""
+"""Teach: people label some reviews with the answer to a question; searches and clusters under it learn from them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from textwrap import shorten
 
 import streamlit as st
 
 from retriever.core.results import Lessons
-from retriever.index.teaching.asking import Asked
+from retriever.index.teaching.labels import NONE_OF_THESE, Labels
 from retriever.workspace import Index
 from retriever_app import cards, readers, reading, resources, state
-from retriever_app.components import action_button, attempt, instruction_box, review_card, showing_problems, text_box
-from retriever_app.pages.search.model import suggestions
+from retriever_app.components import attempt, instruction_box, review_card, show_attempt, showing_problems
+from retriever_app.pages.search.model import SearchQuestion, suggestions
 from retriever_app.pages.teach import job as tunings
 from retriever_app.pages.teach import model
-from retriever_app.pages.teach.model import TaughtQuestion
-from retriever_app.text import plain
+from retriever_app.pages.teach.model import Round, TaughtQuestion
+from retriever_app.resources import Chosen
+from retriever_app.text import count, plain
 
 _SESSION = "teach: session"
 _GO = "teach: go"
+_REDRAW = "teach: redraw"
+_ANSWERS = "teach: answers"
+_SHOWN = "teach: answers shown"
+_KEYS = 9  # answers that a digit chooses
+_LISTED = 50  # labels that are shown in a list
+_BEGINNING = 120  # characters of a review that are shown there
 
 
 class _Session:
-    """What the user answered so far under one question of one index.
+    """What one browser labels under one question of one index.
 
     Args:
         index: it.
@@ -29,135 +38,253 @@ class _Session:
     """
 
     def __init__(self, index: Index, question: str) -> None:
+        self.index, self.question = index, question
         self.name = (index.identity, question)
-        self.answers = index.teaching.examples(question)
-        self.offered: list[Asked] = []
-        self.basis: object = None  # what the choice of these depends on
-        self.number = 0
+        self.round = Round()
+        self.basis: object = None  # what the choice of reviews depends on
 
-    def offer(self, index: Index) -> None:
-        """Choose the reviews that say most now."""
-        self.offered = index.teaching.worth_answering(self.name[1], model.AT_ONCE, list(self.answers))
-        self.number += 1
+    def offer(self) -> None:
+        """Begin a round with the reviews that say most now."""
+        passed = self.round.passed
+        self.round.begin(self.index.teaching.worth_answering(self.question, model.AT_ONCE, passed))
+        if not self.round.offered:  # those that were passed may come again
+            passed.clear()
+
+    def label(self, id: str, answer: str) -> None:
+        """Keep the review in focus as an example of an answer, and move the focus on.
+
+        A second press of a key, before the next review is drawn, does nothing.
+        """
+        if self.round.is_current(id):
+            self.index.teaching.label(self.question, id, answer)
+            self.round.done(id)
+
+    def skip(self, id: str) -> None:
+        """Offer the review in focus for this question no more, and move the focus on."""
+        if self.round.is_current(id):
+            self.index.teaching.skip(self.question, id)
+            self.round.done(id)
+
+    def undo(self) -> None:
+        """Take back the last label of this round, and move the focus back to its review."""
+        if self.round.labeled:  # a second press may come before the button is drawn as disabled
+            self.index.teaching.unlabel(self.question, self.round.back())
 
 
 def main() -> None:
     """Draw the page."""
+    st.text(model.PURPOSE)
+    st.page_link("train/view.py", label="Go to Train", icon=":material/model_training:")
     index = resources.needed_index()
     question = state.current(TaughtQuestion)
     views = resources.status(index).views
     instruction_box(state.key(TaughtQuestion, "instruction"), suggestions(views), label="Question")
     instruction = question.instruction.strip()
     if not instruction:
-        st.text("Enter a question that the model should learn. You then answer it for some reviews.")
+        st.text("Enter the question that the model should learn.")
         return
     reading.offer(index, instruction, readers.search_sends())
     session = _session(index, instruction)
     if st.session_state.pop(_GO, False):
-        _teach(index, session)
+        _learn(session)
     tuning = tunings.going_on(index)
     lessons = next((view.taught for view in resources.status(index).views if view.instruction == instruction), None)
-    _choose(index, session, lessons)
-    _show_lessons(index, instruction, lessons, busy=tuning is not None)
-    text_box(
-        "Answers to choose from, separated by commas",
-        state.key(TaughtQuestion, "answers"),
-        "price, quality, delivery, other",
-        max_chars=500,
-    )
-    options = model.choices(question.answers, session.answers.values())
-    if len(options) < 2:
-        st.text("Write two answers or more.")
+    _show_lessons(session, lessons, busy=tuning is not None)
+    _answers_box(session)
+    if len(index.teaching.labels(instruction).answers) < 2:
+        st.text("Enter two answers or more.")
     else:
-        _ask(index, session, lessons, options, busy=tuning is not None)
+        _choose(session, lessons)
+        _label_reviews(session, lessons, busy=tuning is not None)
     tunings.show(index, instruction, tuning)
 
 
 def _session(index: Index, question: str) -> _Session:
-    """Return what was answered under this question."""
+    """Return what this browser labels under this question."""
     session: _Session | None = st.session_state.get(_SESSION)
     if session is None or session.name != (index.identity, question):
         session = st.session_state[_SESSION] = _Session(index, question)
+        st.session_state.pop(_SHOWN, None)
+    session.index = index
     return session
 
 
-def _teach(index: Index, session: _Session) -> None:
-    """Learn from the answers."""
-    question = session.name[1]
+def _learn(session: _Session) -> None:
+    """Learn from the labels that the index keeps."""
     with st.spinner("Learning …", show_time=True), showing_problems():
-        tunings.forget(index, question)
-        index.teaching.teach(question, list(session.answers.items()))
+        tunings.forget(session.index, session.question)
+        session.index.teaching.teach(session.question)
 
 
-def _choose(index: Index, session: _Session, lessons: Lessons | None) -> None:
-    """Choose the reviews that say most, unless that was done since the question was last taught or read by another.
-
-    What was taught elsewhere meanwhile is kept: learning takes all answers, and would drop it.
-    """
-    basis = (lessons, index.teaching.reader(session.name[1]))
-    if not session.offered or session.basis != basis:
+def _choose(session: _Session, lessons: Lessons | None) -> None:
+    """Choose the reviews that say most, unless that was done since the question was last taught or read by another."""
+    basis = (lessons, session.index.teaching.reader(session.question))
+    if session.basis != basis:
         with st.spinner("Choosing the most informative reviews …"):
-            session.answers = {**index.teaching.examples(session.name[1]), **session.answers}
-            session.offer(index)
+            session.offer()
             session.basis = basis
 
 
-def _show_lessons(index: Index, instruction: str, lessons: Lessons | None, *, busy: bool) -> None:
+def _show_lessons(session: _Session, lessons: Lessons | None, *, busy: bool) -> None:
     """Show what was learned so far, and the way back, which is closed while the index is written to."""
     if lessons is None:
         return
+    index, question = session.index, session.question
     with st.container(border=True):
         st.text(model.learned(lessons))
-        st.text(model.advice(lessons))
+        for line in filter(None, [model.unlearned(lessons), model.advice(lessons)]):
+            st.text(line)
 
         def forget() -> None:
-            tunings.forget(index, instruction)
-            attempt(lambda: index.teaching.forget(instruction))
-            st.session_state.pop(_SESSION, None)
+            tunings.forget(index, question)
+            attempt(lambda: index.teaching.forget(question))
 
-        st.button("Undo the teaching", disabled=busy, on_click=forget, icon=":material/undo:")
+        st.button(
+            "Undo the teaching",
+            disabled=busy,
+            on_click=forget,
+            icon=":material/undo:",
+            help="Searches and clusters no longer use it. Your labels are kept.",
+        )
 
 
-def _ask(index: Index, session: _Session, lessons: Lessons | None, options: Sequence[str], *, busy: bool) -> None:
-    """Draw the reviews with their answers, and the buttons that learn from them."""
-    columns = resources.columns(index)
-    for review in session.offered:
-        review_card(cards.card(review.document, columns))
-        _answer(session, review, options)
-    if not session.offered:
-        st.text("There are no more reviews to answer.")
-    st.caption(plain(model.counted(session.answers, options)))
-    lacking = model.lacking(session.answers, options)
+def _answers_box(session: _Session) -> None:
+    """Draw the box with the answers to choose from, as the index keeps them."""
+    teaching, question = session.index.teaching, session.question
+    answers = teaching.labels(question).answers
+    kept = model.written(answers)
+    if st.session_state.get(_SHOWN) != kept or _ANSWERS not in st.session_state:
+        st.session_state[_SHOWN] = st.session_state[_ANSWERS] = kept
+
+    def keep() -> None:
+        known = teaching.labels(question).answers
+        changed = model.changed_answers(known, kept, st.session_state[_ANSWERS])
+        attempt(lambda: teaching.name_answers(question, changed))
+        st.session_state.pop(_SHOWN)
+
+    with st.expander("Answers to choose from", type="compact", expanded=len(answers) < 2):
+        st.text_area(
+            "One answer per line. A description may follow after a colon.",
+            key=_ANSWERS,
+            placeholder="price\nquality: poor material or workmanship\ndelivery: late, lost or damaged",
+            help="The model learns descriptions with their answers. The index keeps both.",
+            height="content",
+            max_chars=10_000,
+            on_change=keep,
+        )
+
+
+@st.fragment
+def _label_reviews(session: _Session, lessons: Lessons | None, *, busy: bool) -> None:
+    """Draw the review in focus with its answers; a label draws this part of the page alone."""
+    show_attempt()
+    if _GO in st.session_state or st.session_state.pop(_REDRAW, False):
+        state.rerun()
+    labels = session.index.teaching.labels(session.question)
+    lacking = model.lacking(labels)
+    with st.container(key="teach bar", horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
+        st.markdown(plain(model.counted(labels)), width="stretch")
+        st.button(
+            "Learn",
+            type="primary",
+            shortcut="L",
+            disabled=busy or bool(lacking),
+            on_click=_go,
+            help=lacking or (model.LEARN_HELP if lessons is not None and lessons.tuned else None),
+        )
+    session.round.pass_by({*labels.examples, *labels.skipped})
+    review = session.round.current
+    if review is None:
+        _show_end(session, labels)
+    else:
+        place, total = session.round.place + 1, len(session.round.offered)
+        guess = model.guess(review, lessons)
+        st.caption(f"Review {place} of {total}{plain(f'; the model takes it for: {guess}') if guess else ''}")
+        shown = cards.card(review.document, resources.columns(session.index))
+        said = model.excerpt(shown.body, session.question, labels.answers)
+        review_card(replace(shown, marked=said if shown.is_long else ""))
+        _show_answers(session, labels, review.document.id)
+    tune = partial(_tune, session)
+    _button("Fine-tune", tune, "tune", disabled=busy or bool(lacking), help=lacking or model.TUNE_HELP)
     if lacking:
-        st.text(lacking)
-    tune = partial(tunings.begin, index, session.name[1], session.answers)
-    off, learning = busy or bool(lacking), model.LEARN_HELP if lessons is not None and lessons.tuned else None
-    with st.container(horizontal=True):
-        st.button("Learn from these answers", type="primary", disabled=off, on_click=_go, help=learning)
-        action_button("Fine-tune on these answers", tune, disabled=off, help=model.TUNE_HELP)
-        action_button("Other reviews", partial(session.offer, index), icon=":material/refresh:")
+        st.caption(plain(lacking))
+    _show_labels(session, labels)
 
 
-def _answer(session: _Session, review: Asked, options: Sequence[str]) -> None:
-    """Draw the choice of an answer for a review; the same again takes it back."""
-    key, id = f"teach answer {session.number} {review.document.id}", review.document.id
+def _show_answers(session: _Session, labels: Labels, id: str) -> None:
+    """Draw the buttons that label the review in focus; their keys are new for every review, which drops the focus."""
+    with st.container(horizontal=True, gap="xsmall"):
+        for number, answer in enumerate(labels.answers, start=1):
+            key = str(number) if number <= _KEYS else None
+            _button(plain(answer), partial(session.label, id, answer), f"{number} {id}", shortcut=key)
+        _button("None of these", partial(session.label, id, NONE_OF_THESE), f"none {id}", shortcut="0")
+    with st.container(horizontal=True, gap="xsmall"):
+        _button(
+            "Skip for good",
+            partial(session.skip, id),
+            f"skip {id}",
+            shortcut="S",
+            help="This review is not offered again for this question.",
+        )
+        leave = partial(session.round.leave, id)
+        _button("Next", leave, f"next {id}", shortcut="Enter", help="This review may be offered again later.")
+        _button("Undo", session.undo, "undo", shortcut="U", disabled=not session.round.labeled)
 
-    def take() -> None:
-        chosen = st.session_state[key]
-        if chosen is None:
-            session.answers.pop(id, None)
-        else:
-            session.answers[id] = chosen
 
-    guess = "" if review.guess is None else plain(f"(the model: {review.guess})")
-    st.pills(
-        f"Answer {guess}".strip(),
-        options,
-        default=session.answers.get(id) if session.answers.get(id) in options else None,
-        key=key,
-        format_func=plain,
-        on_change=take,
+def _show_end(session: _Session, labels: Labels) -> None:
+    """Draw the end of a round: the answers that no review has yet, with a search for each, and the next round."""
+    st.text("All reviews of this round are done." if session.round.offered else "There are no more reviews to label.")
+    for answer in model.unmet(labels):
+        page = state.params(SearchQuestion(q=answer, instruction=session.question), state.current(Chosen))
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.text(f"No review for “{answer}” yet.")
+            label = f"Search for “{plain(answer)}”"
+            st.page_link("search/view.py", label=label, icon=":material/search:", query_params=page)
+    with st.container(horizontal=True, gap="xsmall"):
+        _button("More reviews", session.offer, "more", shortcut="Enter", icon=":material/refresh:")
+        _button("Undo", session.undo, "undo", shortcut="U", disabled=not session.round.labeled)
+
+
+def _show_labels(session: _Session, labels: Labels) -> None:
+    """Draw the labels so far, the latest first, each with a button that takes it back."""
+    given = [*labels.examples.items(), *((id, "skipped") for id in labels.skipped)][::-1][:_LISTED]
+    total = count(len(labels.examples) + len(labels.skipped), "labeled review")
+    if not given or not st.toggle(f"Show {total}", key="teach list"):
+        return
+    documents = session.index.documents([id for id, _ in given])
+    for id, answer in given:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            text = shorten(documents[id].text, _BEGINNING, placeholder=" …") if id in documents else ""
+            st.markdown(f"**{plain(answer)}** {plain(text)}", width="stretch")
+            _button("Remove", partial(session.index.teaching.unlabel, session.question, id), f"remove {id}")
+
+
+def _button(
+    label: str,
+    action: Callable[[], object],
+    key: str,
+    *,
+    shortcut: str | None = None,
+    help: str | None = None,
+    icon: str | None = None,
+    disabled: bool = False,
+) -> None:
+    """Draw a button that does something; what goes wrong is shown above the reviews."""
+    st.button(
+        label,
+        key=f"teach {key}",
+        on_click=attempt,
+        args=(action,),
+        shortcut=shortcut,
+        help=help,
+        icon=icon,
+        disabled=disabled,
     )
+
+
+def _tune(session: _Session) -> None:
+    tunings.begin(session.index, session.question)
+    st.session_state[_REDRAW] = True
 
 
 def _go() -> None:

@@ -18,6 +18,10 @@ from retriever_app import example_file, text
 from retriever_app.background import Progress
 from retriever_app.pages.train.job import Message, Status
 
+PURPOSE = (
+    "Train a new model for many questions on hundreds of rows, in minutes to hours. "
+    "To teach the present model one question with about a dozen labels, in seconds, use Teach."
+)
 COLUMNS = ("text", "question", "answer")
 FORMATS = ("csv", "tsv", "jsonl", "ndjson", "parquet")
 UPLOAD_MB = 50
@@ -35,12 +39,15 @@ BEGINNINGS: dict[Beginning, str] = {
     "table": "An empty table",
     "file": "A file",
     "example": "The example",
-    "reviews": "Reviews of the index",
+    "reviews": "Reviews from the index",
 }
 _MEASURES = {
-    "held-out triplets": ("Your held-out rows", "How often a text is nearer to one of the same answer; chance is 50."),
+    "held-out triplets": (
+        "Your held-out rows",
+        "How often a text is nearer to a text with the same answer; chance is 50.",
+    ),
     "held-out answers": ("Your held-out rows", "How high the right answer ranks among all: 100 is always first."),
-    "mean": ("In general", "Search and similarity on a small general set: whether anything was unlearned."),
+    "mean": ("In general", "Search and similarity on a small general set: shows what the model has lost."),
     "nDCG@10": ("Plain search", "How high the right document ranks without an instruction, on the general set."),
     "Spearman": ("Similarity", "How well similarity agrees with people about pairs of sentences, on the general set."),
 }

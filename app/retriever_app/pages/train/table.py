@@ -21,7 +21,7 @@ def draw_table(training: Training, stored: Rows) -> None:
     begun, known, number = (f"{training.folder} {what}" for what in ("begun with", "known", "number"))
     changed = stored not in st.session_state.get(known, (stored,))
     if changed:
-        st.text("The table was changed in another window. It is shown as it is now; look at what you last wrote.")
+        st.text("The table was changed in another window. Check your last edit.")
     key = f"{training.folder} table {st.session_state.get(number, 0)}"
     if changed or key not in st.session_state:  # what was written in a table is forgotten where another page is shown
         columns = {name: pa.array([str(row.get(name, "")) for row in stored], pa.string()) for name in COLUMNS}
@@ -35,9 +35,11 @@ def draw_table(training: Training, stored: Rows) -> None:
         hide_index=True,
         height=430,
         column_config={
-            "text": st.column_config.TextColumn("Review", width=200, help="What a customer wrote."),
-            "question": st.column_config.TextColumn("Question", width=140, help="What you want to know of reviews."),
-            "answer": st.column_config.TextColumn("Answer", width=120, help="What the review answers, in few words."),
+            "text": st.column_config.TextColumn("Review", width=200, help="The text of the review."),
+            "question": st.column_config.TextColumn("Question", width=140, help="A question about the review."),
+            "answer": st.column_config.TextColumn(
+                "Answer", width=120, help="The answer that the review gives, in a few words."
+            ),
         },
     )
     rows = model.written(cast("pa.Table", edited).to_pylist())

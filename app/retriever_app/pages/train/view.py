@@ -57,14 +57,16 @@ def _choose(trainings: Trainings, name: str) -> None:
 
 def _new(trainings: Trainings) -> None:
     """Draw what a training begins with."""
+    st.text(model.PURPOSE)
+    st.page_link("teach/view.py", label="Go to Teach", icon=":material/school:")
     st.text(
-        "Fine-tune a model on rows of a review, a question about it and the answer. "
-        f"It takes at least {LEAST_ROWS} rows; {ENOUGH_ROWS} or more give a useful model."
+        "Each row holds a review, a question about it and the answer. "
+        f"Training needs at least {LEAST_ROWS} rows; {ENOUGH_ROWS} or more give a useful model."
     )
     index = resources.chosen_index()
     name = st.text_input("Name", value=trainings.free_name(), max_chars=64)
     begin = st.radio(
-        "Begin with",
+        "Start from",
         [beginning for beginning in model.BEGINNINGS if beginning != "reviews" or index is not None],
         key=state.key(ChosenTraining, "begin"),
         format_func=lambda beginning: model.BEGINNINGS[beginning],
@@ -95,7 +97,8 @@ def _uploaded() -> Rows | None:
         "Rows of text, question and answer",
         type=list(model.FORMATS),
         max_upload_size=model.UPLOAD_MB,
-        help="Or of query, positives and negatives, as sentence-transformers, FlagEmbedding and tevatron name them.",
+        help="Rows of query, positives and negatives work too, with the column names of sentence-transformers, "
+        "FlagEmbedding or tevatron.",
     )
     if file is None:
         return None
@@ -170,7 +173,7 @@ def _running(trainings: Trainings, training: Training) -> None:
         st.text("It stops after this step and keeps its state.")
     else:
         action_button("Stop", partial(trainings.stop, training), icon=":material/stop:")
-    st.caption("It continues when this page is closed, at a lower priority than searches.")
+    st.caption("Training continues when you close this page. Searches go first.")
 
 
 def _finished(trainings: Trainings, training: Training) -> None:
