@@ -29,12 +29,14 @@ from retriever.cli import (
     upkeep,
     views,
 )
+from retriever.cli.help import Command, Group
 from retriever.core.errors import RetrieverError
 
 INTERRUPTED = 130
 
 app = typer.Typer(
     name="retriever",
+    cls=Group,
     context_settings={"help_option_names": ["-h", "--help"]},
     add_completion=False,
     no_args_is_help=True,
@@ -60,32 +62,42 @@ def options(
     """Instruction-aware vector search: one corpus, many questions."""
 
 
-app.command("index")(index.index)
-app.command("search")(search.search)
-app.command("cluster")(cluster.cluster)
-app.command("classify")(classify.classify)
-app.command("topics")(classify.topics)
-app.command("compare")(compare.compare)
-app.command("report")(cluster.report)
-app.command("views")(views.views)
-app.command("teach")(teach.teach)
-app.command("answers")(answers.answers)
-app.command("embed")(models.embed)
-app.command("status")(views.status)
-app.command("delete")(index.delete)
-app.command("verify")(upkeep.verify)
-app.command("repair")(upkeep.repair)
-app.command("reembed")(upkeep.reembed)
-app.command("export")(upkeep.export)
-app.command("import")(upkeep.import_)
-app.command("curate")(finetune.curate)
-app.command("finetune")(finetune.finetune)
-app.command("eval")(eval.evaluate)
-app.command("diagnose")(teach.diagnose)
-app.command("app")(serve.app)
-app.command("serve")(serve.serve)
-app.command("mcp")(serve.mcp)
-app.add_typer(models.app, name="models")
+_PANELS = {
+    "Daily commands": {
+        "index": index.index,
+        "search": search.search,
+        "cluster": cluster.cluster,
+        "classify": classify.classify,
+        "topics": classify.topics,
+        "compare": compare.compare,
+        "report": cluster.report,
+        "teach": teach.teach,
+        "app": serve.app,
+    },
+    "Index": {
+        "status": views.status,
+        "views": views.views,
+        "answers": answers.answers,
+        "diagnose": teach.diagnose,
+        "delete": index.delete,
+        "verify": upkeep.verify,
+        "repair": upkeep.repair,
+        "reembed": upkeep.reembed,
+        "export": upkeep.export,
+        "import": upkeep.import_,
+    },
+    "Models": {
+        "embed": models.embed,
+        "curate": finetune.curate,
+        "finetune": finetune.finetune,
+        "eval": eval.evaluate,
+    },
+    "Servers": {"serve": serve.serve, "mcp": serve.mcp},
+}
+for _panel, _commands in _PANELS.items():
+    for _name, _command in _commands.items():
+        app.command(_name, cls=Command, rich_help_panel=_panel)(_command)
+app.add_typer(models.app, name="models", rich_help_panel="Models")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
