@@ -1,6 +1,7 @@
 """`retriever index` and `retriever delete`: add documents to an index, and delete them."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -99,8 +100,8 @@ def index(  # noqa: PLR0913 - one parameter per option
             if view.verdict and view.taught is None and view.view in report.views
         ]
     for note in report.reading:
-        if note not in said:
-            output.say(note)
+        if later := _without(note, said):
+            output.say(later)
     if json:
         judged = [verdict.to_json() for verdict in verdicts]
         output.document({**report.to_json(), "truncated_ids": report.truncated_ids, "verdicts": judged})
@@ -112,15 +113,22 @@ def index(  # noqa: PLR0913 - one parameter per option
     return SKIPPED if report.skipped else 0
 
 
+def _without(note: str, said: Sequence[str]) -> str:
+    """Return a note on a file without the statements of it that were printed before; empty where all were."""
+    before = next((earlier for earlier in said if note.startswith(earlier)), None)
+    if before is None:
+        return note
+    added = note.removeprefix(before).removeprefix("; ")
+    return added and f"{before.partition(': ')[0]}: {added}"
+
+
 def _render(index: Path, report: "IndexingReport", seconds: float) -> None:
-    embedded = sum(report.embedded.values())
-    output.result(
-        f"{report.added} added, {report.updated} updated, {report.unchanged} unchanged, {report.deleted} deleted, "
-        f"{report.skipped} skipped; {embedded} vectors in {output.format_seconds(seconds)}."
-    )
-    if len(report.views) > 1:
-        views = ", ".join(f'"{instruction}"' if instruction else "the base view" for instruction in report.instructions)
-        output.result(f"{len(report.views)} views hold all texts: {printable(views)}.")
+    counts = {verb: getattr(report, verb) for verb in ("added", "updated", "unchanged", "deleted")}
+    done = ", ".join(f"{count} {verb}" for verb, count in counts.items() if count) or "none"
+    skipped = f"; {report.skipped} rows skipped" if report.skipped else ""
+    output.result(f"Documents: {done}{skipped}, in {output.format_seconds(seconds)}.")
+    if instructions := [f'"{instruction}"' for instruction in report.instructions if instruction]:
+        output.result(f"All texts are also embedded under {printable(', '.join(instructions))}.")
     for note in report.notes:
         output.result(printable(note))
     if report.skipped:

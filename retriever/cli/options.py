@@ -35,6 +35,7 @@ def refuse(wrong: object, message: str, hint: str) -> None:
 
 
 IndexOption = Annotated[Path, typer.Option("--index", help="Index folder.")]
+ExplainOption = Annotated[bool, typer.Option("--explain", help="Show scores and other measures too.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document to stdout.")]
 DeviceOption = Annotated[
     str,
