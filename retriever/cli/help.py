@@ -7,6 +7,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 if TYPE_CHECKING:
     from typer._click import Context, HelpFormatter
 
+ADVANCED = "Advanced options, explained in docs/cli.md"
 _LONGEST = 1000  # characters of a sentence; such a limit cuts none
 
 
@@ -22,7 +23,7 @@ class Command(TyperCommand):
         """Write the options, and the names of the advanced ones."""
         super().format_options(ctx, formatter)
         if self.advanced:
-            with formatter.section("Advanced options, explained in docs/cli.md"):
+            with formatter.section(ADVANCED):
                 formatter.write_text(", ".join(option.opts[0] for option in self.advanced))
 
 

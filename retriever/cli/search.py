@@ -5,6 +5,8 @@ import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from retriever.cli import output
@@ -78,6 +80,8 @@ def _final(opened: "Index", request: SearchRequest, *, show_first: bool) -> "Sea
                 output.say(f"{_header(result)}; first answer")
                 _render_hits(result.hits)
             line.tell(_reads_on(result))
+    if number and show_first:
+        output.say("")
     return result
 
 
@@ -122,7 +126,8 @@ def _render(opened: "Index", results: list["SearchResult"], *, explain: bool) ->
 def _header(result: "SearchResult") -> str:
     """Return how many hits there are, and how they were found."""
     count = len(result.hits)
-    return f"{count} hit{'' if count == 1 else 's'}, {_FOUND_BY[result.mode]}"
+    found_by = _FOUND_BY[result.mode] if result.query or result.mode != "lexical" else "by number of matches"
+    return f"{count} hit{'' if count == 1 else 's'}, {found_by}"
 
 
 def _read(opened: "Index", result: "SearchResult") -> str:
@@ -188,15 +193,19 @@ def _passages(hit: "Hit") -> tuple[str, str, str]:
 def _lines(before: str, marked: str, after: str) -> list[str]:
     """Return passages in lines that fit the terminal, or in one where there is none; the second is coloured."""
     width = shutil.get_terminal_size().columns - _INDENT if sys.stdout.isatty() else sys.maxsize
-    lines: list[str] = []
+    words = [(word, passage is marked) for passage in (before, marked, after) for word in passage.split()]
+    lines: list[list[tuple[str, bool]]] = []
     used = width
-    for passage, colour in ((before, ""), (marked, "yellow"), (after, "")):
-        for word in passage.split():
-            shown = output.style(word, colour) if colour else word
-            if used + len(word) < width:
-                lines[-1] += f" {shown}"
-                used += len(word) + 1
-            else:
-                lines.append(shown)
-                used = len(word)
-    return lines
+    for word, is_marked in words:
+        if used + len(word) >= width:
+            lines.append([])
+            used = -1
+        lines[-1].append((word, is_marked))
+        used += len(word) + 1
+    return [_coloured(line) for line in lines]
+
+
+def _coloured(line: Sequence[tuple[str, bool]]) -> str:
+    """Return the words of a line, those that are marked in colour."""
+    runs = [(marked, " ".join(word for word, _ in run)) for marked, run in groupby(line, key=itemgetter(1))]
+    return " ".join(output.style(run, "yellow") if marked else run for marked, run in runs)

@@ -233,7 +233,7 @@ def test_the_command_serves_the_same_tools_over_stdio(make, indexes, tmp_path, w
     async def ask():
         command = StdioServerParameters(
             command=sys.executable,
-            args=["-m", "retriever", "mcp", "--index", str(indexes), *(["--write"] if writing else [])],
+            args=["-m", "retriever", "mcp", "--indexes", str(indexes), *(["--write"] if writing else [])],
             cwd=tmp_path,
             env=dict(os.environ, PYTHONPATH=str(ROOT)),
         )

@@ -22,7 +22,7 @@ def test_what_a_person_reads(indexed):
     indexed("search", "kettle", "--instruction", f"What mood? {'very ' * 20}")
     head, base, mood = indexed("views").out.splitlines()
     assert head.split() == "view instruction coverage filled followed vectors size last used encoder taught".split()
-    assert base.split()[:8] == "1 (base) 100% whole - 5 70 B".split()
+    assert base.split()[:8] == "1 (base) 100% completely - 5 70 B".split()
     assert "What mood? very very very very very very very very very v..." in mood
     assert "100%      as needed" in mood
 
