@@ -14,16 +14,17 @@ _HEADER = """# Command line
 Made from the commands' own help by `make docs`; a test keeps it true.
 
 Every command: results go to stdout, messages and progress to stderr; `--json`, which all but `app`, `serve` and `mcp`
-take, prints one JSON document, whose keys are the fields shown in `retriever/core/results.py` (`cluster`, `classify` and
-`topics`: `clusters/clustering.py` and `clusters/saved.py`, `classify --propose`: `clusters/proposing.py`, `compare`:
-`clusters/comparing.py`, `report`: `clusters/report.py`, `eval`:
-`evaluation/run/results.py`, `diagnose`: `index/verdicts/diagnosis.py`, `answers`: `index/teaching/unanswered.py`,
-`finetune`: `training/run/report.py`, `curate`: `training/run/curating.py`). The help of a command only names its
-advanced options; here they follow the others. Exit codes: 0 done, 1 error, 2 wrong usage, 3 done with rows skipped, 4 index damaged, 130 interrupted. `NO_COLOR` is honoured; `RETRIEVER_DEBUG=1` shows
-tracebacks; `RETRIEVER_CACHE` moves the cache of models and evaluations, `RETRIEVER_CONFIG` the folder where
-`models promote` keeps its choice. `retriever --version` prints the version. Characters that standard output cannot
-encode are escaped (`\\u6c34`), in JSON as JSON escapes. A closed stream is the null device, and changes no exit code;
-a standard output that cannot be written, on a full disk, is an error (1), unless its reader has left (`| head`).
+take, prints one JSON document, whose keys are the fields shown in `retriever/core/results.py` (`cluster`, `classify`
+and `topics`: `clusters/clustering.py` and `clusters/saved.py`, `classify --propose`: `clusters/proposing.py`,
+`compare`: `clusters/comparing.py`, `report`: `clusters/report.py`, `eval`: `evaluation/run/results.py`, `diagnose`:
+`index/verdicts/diagnosis.py`, `answers`: `index/teaching/unanswered.py`, `finetune`: `training/run/report.py`,
+`curate`: `training/run/curating.py`). The help of a command only names its advanced options; here they follow the
+others. Exit codes: 0 done, 1 error, 2 wrong usage, 3 done with rows skipped, 4 index damaged, 130 interrupted.
+`NO_COLOR` is honoured; `RETRIEVER_DEBUG=1` shows tracebacks; `RETRIEVER_CACHE` moves the cache of models and
+evaluations, `RETRIEVER_CONFIG` the folder where `models promote` keeps its choice. `retriever --version` prints the
+version. Characters that standard output cannot encode are escaped (`\\u6c34`), in JSON as JSON escapes. A closed
+stream is the null device, and changes no exit code; a standard output that cannot be written, on a full disk, is an
+error (1), unless its reader has left (`| head`).
 
 `verdict`, of `search`, `cluster`, `classify`, and each view of `views` and `status`, and `verdicts` of `compare` and
 `index`, say whether the model follows the instruction: `level` (`followed`, `unclear`, `hardly`), `chance` (0 to 1),
@@ -71,7 +72,7 @@ def reference() -> str:
 
 def _advanced(command: Command) -> str:
     """Return the help of the options that the command's own help only names."""
-    context = command.context_class(command)
+    context = command.context_class(command, terminal_width=80)  # as in tests
     formatter = context.make_formatter()
     records = []
     for option in command.advanced:

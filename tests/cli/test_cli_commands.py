@@ -155,7 +155,9 @@ def test_explain_shows_the_score_that_orders_the_hits(indexed, options):
     ask = ("search", "the kettle broke", *options)
     found = indexed(*ask, "--json").document["hits"]
     lines = indexed(*ask, "--explain").out.splitlines()
-    rows = [(*line.split()[:2], scores.split()[1].rstrip(",")) for line, scores in zip(lines[::3], lines[1::3])]
+    rows = [
+        (*line.split()[:2], scores.split()[1].rstrip(",")) for line, scores in zip(lines[::3], lines[1::3], strict=True)
+    ]
     assert rows == [(str(hit["rank"]), hit["id"], f"{hit['fused']:.3f}") for hit in found]
     scores = [float(score) for _, _, score in rows]
     assert len(scores) > 1
