@@ -35,7 +35,6 @@ def refuse(wrong: object, message: str, hint: str) -> None:
 
 
 IndexOption = Annotated[Path, typer.Option("--index", help="Index folder.")]
-ExplainOption = Annotated[bool, typer.Option("--explain", help="Show scores and other measures too.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document to stdout.")]
 DeviceOption = Annotated[
     str,
@@ -50,6 +49,7 @@ SavedOption = Annotated[
 CsvOption = Annotated[
     Path | None, typer.Option("--csv", help="Write id, number and name of the cluster or category of each document.")
 ]
+ExplainOption = Annotated[bool, typer.Option("--explain", help="Show scores and other measures too.")]
 EncodingOption = Annotated[
     str | None, typer.Option("--encoding", help="Encoding of text files, such as windows-1252. [default: UTF-8]")
 ]
