@@ -185,7 +185,7 @@ def say_basis(found: "Clustering") -> None:
             more = shlex.join(["retriever", "search", label, "--instruction", instruction])
             output.say(printable(f"More of the first, read as it is needed: {more}"))
     if found.lessons is not None:
-        output.say(f"They go by what {sum(found.lessons.answers.values())} examples taught of this question.")
+        output.say(f"The question was taught by {sum(found.lessons.answers.values())} examples.")
     if found.caution:
         output.say(output.style(found.caution, "yellow", sys.stderr))
 

@@ -111,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (BrokenPipeError, SystemExit) as error:
         return _left(error)
     except (typer.Abort, KeyboardInterrupt):
-        output.say("Interrupted. What was stored stays; run the same command to go on.")
+        output.say("Interrupted. Everything stored so far is kept; the same command continues.")
         return INTERRUPTED
     except typer.TyperException as error:
         if type(error).__name__ == "NoArgsIsHelpError":
@@ -131,7 +131,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _left(error: BrokenPipeError | SystemExit) -> int:
-    """Return the exit code where the reader (`| head`) has left, or where a server told itself why it cannot start."""
+    """Return the exit code after the reader (`| head`) has left, or after a server said itself why it cannot start."""
     # Typer answers a broken pipe with SystemExit; what is still to be written has nowhere to go.
     if isinstance(error, SystemExit) and error.code and not isinstance(error.__context__, BrokenPipeError):
         return error.code if isinstance(error.code, int) else 1
@@ -140,7 +140,7 @@ def _left(error: BrokenPipeError | SystemExit) -> int:
 
 
 def _tell(error: RetrieverError) -> int:
-    """Tell what happened, and return the exit code."""
+    """Print an error of ours, and return its exit code."""
     if error.exit_code == INTERRUPTED:
         output.say(f"{error.message}\n{error.hint}".rstrip())
     else:
@@ -149,11 +149,11 @@ def _tell(error: RetrieverError) -> int:
 
 
 def _tell_unforeseen(error: Exception) -> int:
-    """Tell what no part of the program foresaw: what the system refuses, or else a mistake of ours."""
+    """Print an error that no part of the program foresaw, of the operating system or of ours; return the exit code."""
     if isinstance(error, OSError) and error.strerror:
         where = f": {error.filename}" if error.filename else ""
         output.error(
-            f"The system refuses: {error.strerror}{where}.",
+            f"The operating system reports: {error.strerror}{where}.",
             "Check disk space and permissions. RETRIEVER_DEBUG=1 shows more.",
         )
     else:

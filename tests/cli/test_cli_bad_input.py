@@ -92,8 +92,8 @@ def test_a_stdin_that_is_not_utf8_is_told_in_words(indexed):
 BAD_ARGUMENTS = {
     "k of 0": (["search", "kettle", "-k", "0"], ["k is 0.", "Ask for at least 1 hit."]),
     "k in letters": (["search", "kettle", "-k", "many"], ["Invalid value for '-k'", "valid integer"]),
-    "empty query": (["search", "  "], ["A query is empty.", "Say what to look for."]),
-    "no query": (["search"], ["There is nothing to look for."]),
+    "empty query": (["search", "  "], ["A query is empty.", "Say what to search for."]),
+    "no query": (["search"], ["There is nothing to search for."]),
     "query and document": (["search", "kettle", "--like", "r1"], ["Give either a query or like."]),
     "filter of the wrong type": (
         ["cluster", "-k", "1", "--where", "stars = '1'"],
@@ -202,7 +202,7 @@ def test_an_interrupt_ends_with_130_and_the_next_run_goes_on(run, write, monkeyp
     monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *name, **options: Interrupted())
     ran = run("index", write(CORPUS), "--json")
     assert (ran.code, ran.out) == (130, "")
-    assert ran.err.strip() == "Interrupted. What was stored stays; run the same command to go on."
+    assert ran.err.strip() == "Interrupted. Everything stored so far is kept; the same command continues."
     monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *name, **options: KeywordEncoder())
     assert run("index", "corpus.jsonl", "--json").document["added"] == 5
     runs = run("status", "--json").document["runs"]

@@ -127,7 +127,7 @@ def test_a_reader_that_cannot_be_asked_is_told(indexed, reader, code, says):
 
 
 def test_a_reader_needs_a_question_and_a_budget_a_number(indexed):
-    assert indexed("search", "lamp", "--reader", "given").failed_with(2, "A reader answers a question.")
+    assert indexed("search", "lamp", "--reader", "given").failed_with(2, "A reader needs an instruction.")
     assert indexed("cluster", "--instruction", WHO, "--read", "many").failed_with(2, "--read is 'many'.")
 
 

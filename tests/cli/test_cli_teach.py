@@ -113,7 +113,7 @@ def test_clusters_and_categories_go_by_it_and_say_so(taught, command):
     assert "taught" not in taught(*asked).err
     taught("teach", "--instruction", MOOD, "examples.jsonl")
     assert taught(*asked, "--json").document["taught"]["answers"] == {"cross": 3, "glad": 3}
-    assert "They go by what 6 examples taught of this question." in taught(*asked).err
+    assert "The question was taught by 6 examples." in taught(*asked).err
     taught("teach", "--instruction", MOOD, "--forget")
     assert taught(*asked, "--json").document["taught"] is None
 
