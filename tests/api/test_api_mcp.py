@@ -104,7 +104,7 @@ def test_a_search_gives_ids_scores_and_addresses(server):
     alike = answer(server, "search", like=first["id"], instruction=PRODUCT, k=2)["hits"]
     assert first["id"] not in [hit["id"] for hit in alike]
     assert failed(server, "search", "nothing to search for")
-    assert failed(server, "search", "either a query or like", query="x", like="r1")
+    assert failed(server, "search", "exclude each other", query="x", like="r1")
     assert failed(server, "search", "takes no argument 'filter'", "It takes: query", query="x", filter="stars = 1")
     assert failed(server, "search", "k", query="x", k=5000)
     assert failed(server, "search", "colour", query="x", where="colour = 'red'")

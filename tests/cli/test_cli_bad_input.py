@@ -94,7 +94,7 @@ BAD_ARGUMENTS = {
     "k in letters": (["search", "kettle", "-k", "many"], ["Invalid value for '-k'", "valid integer"]),
     "empty query": (["search", "  "], ["A query is empty.", "Say what to search for."]),
     "no query": (["search"], ["There is nothing to search for."]),
-    "query and document": (["search", "kettle", "--like", "r1"], ["Give either a query or like."]),
+    "query and document": (["search", "kettle", "--like", "r1"], ["A query and like exclude each other."]),
     "filter of the wrong type": (
         ["cluster", "-k", "1", "--where", "stars = '1'"],
         ["the field stars holds numbers", "Write stars = 1"],

@@ -132,7 +132,7 @@ def test_nothing_was_changed_yet(saved):
         (["mine", "--split", "0=x"], 2, "--split is '0=x'"),
         (["mine", "--split", "0=2"], 2, "too alike"),
         (["mine", "--merge", "0"], 2, "One cluster alone"),
-        (["mine", "--undo", "--hide", "0"], 2, "--undo stands alone"),
+        (["mine", "--undo", "--hide", "0"], 2, "--undo excludes other changes"),
         (["mine", "--undo"], 1, "left to take back"),
         (["mine", "--move", "zz=0"], 1, "no document 'zz'"),
         (["gone", "--hide", "0"], 1, "no saved clustering 'gone'"),

@@ -175,7 +175,7 @@ def test_clusters_and_categories_are_of_what_the_filter_accepts(answered):
     assert found.to_json()["known_answers"] == {"answers": 4, "texts": 6}
     sorted_ = answered.clusterings.classify(WHO, ["refund", "repair"], where="answer != 'not said'")
     assert sorted(sorted_.assignments) == ["a", "b", "c"]
-    with pytest.raises(InputError, match=r"No document matches\. Answers of 4 of 6 texts are known"):
+    with pytest.raises(InputError, match=r"No document matches\. The filter uses the known answers of 4 of 6 texts"):
         answered.cluster(WHO, where="answer = 'nothing like it'")
 
 
