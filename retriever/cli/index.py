@@ -125,7 +125,8 @@ def _without(note: str, said: Sequence[str]) -> str:
 def _render(index: Path, report: "IndexingReport", seconds: float) -> None:
     counts = {verb: getattr(report, verb) for verb in ("added", "updated", "unchanged", "deleted")}
     done = ", ".join(f"{count} {verb}" for verb, count in counts.items() if count) or "none"
-    skipped = f"; {report.skipped} rows skipped" if report.skipped else ""
+    rows = "row" if report.skipped == 1 else "rows"
+    skipped = f"; {report.skipped} {rows} skipped" if report.skipped else ""
     output.result(f"Documents: {done}{skipped}, in {output.format_seconds(seconds)}.")
     if instructions := [f'"{instruction}"' for instruction in report.instructions if instruction]:
         output.result(f"All texts are also embedded under {printable(', '.join(instructions))}.")

@@ -6,7 +6,7 @@ Exit codes: 0 done, 1 error, 2 wrong usage, 3 done with rows skipped, 4 index da
 import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -62,7 +62,7 @@ def options(
     """Instruction-aware vector search: one corpus, many questions."""
 
 
-_PANELS = {
+_PANELS: dict[str, dict[str, Callable[..., int | None]]] = {
     "Daily commands": {
         "index": index.index,
         "search": search.search,

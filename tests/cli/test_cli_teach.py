@@ -122,7 +122,7 @@ def test_another_encoder_is_taught_anew_or_says_what_to_run(taught):
     taught("views", "--complete", MOOD)
     taught("teach", "--instruction", MOOD, "examples.jsonl")
     ran = taught("reembed", "--encoder", "other")
-    assert "What mood? was taught anew by its 6 examples: " in ran.out
+    assert "What mood? was taught again with its 6 examples: " in ran.out
     assert "of held-out examples are answered correctly (" in ran.out
     assert taught("views", "--json").document["views"][-1]["taught"]["answers"] == {"cross": 3, "glad": 3}
     taught("delete", "t0")

@@ -166,7 +166,7 @@ def test_an_index_travels_as_one_file(indexed, tmp_path):
 
 
 def test_an_index_changes_its_encoder_and_back(indexed):
-    assert indexed("reembed").failed_with(2, "There is nothing to do")
+    assert indexed("reembed").failed_with(2, "only one of these")
     assert indexed("reembed", "--rollback").failed_with(2, "no encoder to go back to")
     indexed("views", "--complete", "Which product?")
     made = indexed("reembed", "--encoder", "other", "--json").document
@@ -201,6 +201,6 @@ def test_no_workers_are_wrong_usage(indexed):
 def test_parquet_goes_out_and_comes_back(indexed):
     ran = indexed("export", "out", "--to", "parquet")
     assert ran.out.startswith("out: 5 documents, 1 views, ")
-    assert indexed("import", "out", "--index", "again").out.startswith("again: 5 documents, 1 views, made ")
+    assert indexed("import", "out", "--index", "again").out.startswith("again: 5 documents, 1 views, exported ")
     assert indexed("status", "--index", "again", "--json").document["documents"] == 5
     assert indexed("export", "out", "--to", "parquet").failed_with(2, "out exists already.")
