@@ -119,7 +119,8 @@ def _say_spent(opened: "Index") -> None:
     if not spent.texts and not spent.unread:
         return
     failed = sum(spent.failures.values())
-    parts = [f"A language model read {spent.texts} texts, about {spent.tokens} tokens"]
+    texts = "text" if spent.texts == 1 else "texts"
+    parts = [f"A language model read {spent.texts} {texts}, about {spent.tokens} tokens"]
     if failed:
         reasons = ", ".join(f"{reason} {count}" for reason, count in spent.failures.items())
         parts.append(f"{failed} answers are missing ({printable(reasons)})")

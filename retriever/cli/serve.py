@@ -90,7 +90,7 @@ def serve(  # noqa: PLR0913 - one parameter per option
 
 def mcp(
     indexes: FolderOption = _FOLDER,
-    write: Annotated[bool, typer.Option("--write", help="Let agents write answers to questions.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="Let agents add answers to questions.")] = False,
 ) -> None:
     """Serve agents over MCP on stdin and stdout.
 

@@ -79,7 +79,7 @@ def test_a_file_with_a_bad_row_is_refused_whole(indexed, write, data, says):
         (["--instruction", " "], 2, "A reader needs an instruction"),
         (["a.jsonl"], 2, "--instruction"),
         (["--instruction", WHO, "gone.jsonl"], 1, "gone.jsonl"),
-        (["--instruction", WHO, "a.jsonl", "--csv", "out.csv"], 2, "Do one after the other"),
+        (["--instruction", WHO, "a.jsonl", "--csv", "out.csv"], 2, "Import first, then list"),
         (["--instruction", WHO, "table.csv"], 1, "answer"),
     ],
 )
