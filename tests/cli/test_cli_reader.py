@@ -31,7 +31,7 @@ def test_a_reader_answers_a_search_and_stays(indexed, model, name):
     ran = indexed("search", "lamp", "--instruction", WHO, "-k", "2", "--reader", name)
     assert ran.code == 0, ran.err
     assert "[lamp]" in ran.out.splitlines()[0]
-    assert "Settled after 5 texts were read." in ran.err
+    assert "read under the question: 5 of 5" in ran.err
     assert "A language model read 5 texts" in ran.err
     calls = len(model.requests)
     again = indexed("search", "kettle", "--instruction", WHO, "-k", "1")
@@ -86,8 +86,8 @@ def test_limits_are_those_of_the_settings_and_options_go_before_them(indexed, na
     assert ran.code == 0, ran.err
     assert "A language model read 2 texts" in ran.err
     assert "texts were not read, because the limit was reached" in ran.err
-    assert "0 texts were read" in indexed(*asked, "--max-texts", "5", "--max-minutes", "0").err
-    assert "1 texts were read" in indexed(*asked, "--max-texts", "1").err
+    assert "A language model read 0 texts" in indexed(*asked, "--max-texts", "5", "--max-minutes", "0").err
+    assert "A language model read 1 text, " in indexed(*asked, "--max-texts", "1").err
     assert indexed(*asked, "--max-texts", "5", "--json").code == 0
     assert indexed("answers", "--instruction", WHO, "--json").document["status"]["answers"] == 5
     settings.write_text("[reading]\nmax_text = 2\n")
@@ -163,7 +163,7 @@ def test_categories_are_proposed_written_and_sorted_into(indexed, model, name, t
     model.categories = lambda call: []
     ran = indexed(*asked)
     assert '   1  kettle  Answers such as "kettle".' in ran.out
-    assert "The categories are groups of them. The language model wrote none: " in ran.err
+    assert "The categories are groups of answers. The language model wrote none: " in ran.err
     found = indexed("classify", "--instruction", WHO, "--into", "into.json", "--json").document
     assert [one["size"] for one in found["clusters"]] == [1, 1, 1, 0, 2]
 
