@@ -81,7 +81,7 @@ def test_a_model_that_got_worse_is_kept_and_the_numbers_are_told(finetune, gener
     ran = finetune(rows=fakes.rows(), settings=fakes.FAST)
     assert ran.code == 0
     assert "lost 10.0 points, more than 1, in general" in ran.out
-    assert ran.out.endswith("general 70.0 -> 60.0). out is kept, but not the default.\n")
+    assert ran.out.endswith("general 70.0 -> 60.0). out was kept, but is not the default.\n")
     assert (tmp_path / "out/retriever.json").exists()
     assert not (tmp_path / "user").exists()
 
