@@ -42,4 +42,4 @@ HEALTHCHECK --interval=30s --timeout=5s --start-period=20s \
 # SIGTERM ends it: requests under way are answered, jobs stop where they can. There is no start without a token.
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["retriever"]
-CMD ["serve", "--index", "/indexes", "--host", "0.0.0.0", "--port", "8600"]
+CMD ["serve", "--indexes", "/indexes", "--host", "0.0.0.0", "--port", "8600"]

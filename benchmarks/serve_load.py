@@ -233,7 +233,7 @@ def slope(memory: Sequence[tuple[float, float]]) -> float:
 def ours() -> Iterator[tuple[str, int]]:
     """Run our server."""
     port = free_port()
-    command = [sys.executable, "-m", "retriever", "serve", "--port", str(port), "--index", os.devnull + "-none"]
+    command = [sys.executable, "-m", "retriever", "serve", "--port", str(port), "--indexes", os.devnull + "-none"]
     with running(command, port) as server:
         yield server
 

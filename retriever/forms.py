@@ -49,7 +49,7 @@ def command_options(
             if option.type is bool
             else []
         )
-        return Annotated[option.type, typer.Option(*names, help=option.help)]
+        return Annotated[option.type, typer.Option(*names, help=option.help, hidden=option.advanced)]
 
     options = public(kind, leave_out)
     return _with_signature(_parameter(option.name, annotated(option), option.default) for option in options)

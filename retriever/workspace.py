@@ -26,7 +26,7 @@ from retriever.index.search.patterns import found_by_pattern
 from retriever.index.search.searcher import Searcher
 from retriever.index.sources.encoders import PlainReader
 from retriever.index.sources.limits import DayBudget, ReadingLimits
-from retriever.index.status import index_status, view_states
+from retriever.index.status import index_status, texts_read, view_states
 from retriever.index.teaching.asking import Groups
 from retriever.index.teaching.part import Teaching
 from retriever.index.upkeep.part import Upkeep
@@ -260,6 +260,10 @@ class Index(Closing):
     def views(self) -> list[ViewStatus]:
         """Return the state of every view."""
         return view_states(self._opened.store)
+
+    def texts_read(self, view: int) -> tuple[int, int]:
+        """Return how many distinct texts have a vector in a view, by its id, and how many texts there are."""
+        return texts_read(self._opened.store, view)
 
     def status(self) -> IndexStatus:
         """Report what the index holds, and how its last runs went."""

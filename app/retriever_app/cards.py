@@ -35,6 +35,7 @@ class Card:
         rank: its place, from 1; 0 where it has none.
         moved: how it moved since the answer before: ``new``, ``▲ 3``; empty where it did not.
         mark: the part of the body that was found, or its best sentence; None where none stands out.
+        excerpt: its sentences that matter, which a long one begins with; empty for its first ones.
         alike: hits below that say the same, which this one stands for.
         equal: how many other reviews have the very same text.
     """
@@ -49,6 +50,7 @@ class Card:
     rank: int = 0
     moved: str = ""
     mark: Span | None = None
+    excerpt: str = ""
     alike: Sequence["Card"] = ()
     equal: int = 0
 
@@ -78,7 +80,9 @@ class Card:
     @property
     def beginning(self) -> str:
         """The review as far as it is shown at first."""
-        return f"{self.body[:SHORT_CHARACTERS].rsplit(maxsplit=1)[0]} …" if self.is_long else self.body
+        if not self.is_long:
+            return self.body
+        return self.excerpt or f"{self.body[:SHORT_CHARACTERS].rsplit(maxsplit=1)[0]} …"
 
 
 def card(document: Document, columns: Columns) -> Card:

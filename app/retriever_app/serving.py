@@ -75,7 +75,7 @@ def serve(index: Path, *, host: str, port: int | None, browser: bool, tell: Call
     from streamlit.web import cli
 
     if index.is_file():
-        raise UsageError(f"{index} is a file.", hint="Name an index's folder, or a folder of indexes, with --index.")
+        raise UsageError(f"{index} is a file.", hint="Name an index's folder, or a folder of indexes, with --indexes.")
     os.environ[VARIABLE] = str(index.absolute())
     port = free_port(host, [port] if port else range(FIRST_PORT, FIRST_PORT + 1000))
     place = "localhost" if host in _EVERYWHERE else f"[{host}]" if ":" in host else host

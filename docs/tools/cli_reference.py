@@ -6,23 +6,25 @@ import sys
 import typer.main
 from typer.testing import CliRunner
 
+from retriever.cli.help import ADVANCED, Command
 from retriever.cli.main import app
 
 _HEADER = """# Command line
 
 Made from the commands' own help by `make docs`; a test keeps it true.
 
-Every command: results go to stdout, talk and progress to stderr; `--json`, which all but `app`, `serve` and `mcp` take,
-prints one JSON document, whose keys are the fields shown in `retriever/core/results.py` (`cluster`, `classify` and
-`topics`: `clusters/clustering.py` and `clusters/saved.py`, `classify --propose`: `clusters/proposing.py`, `compare`:
-`clusters/comparing.py`, `report`: `clusters/report.py`, `eval`:
-`evaluation/run/results.py`, `diagnose`: `index/verdicts/diagnosis.py`, `answers`: `index/teaching/unanswered.py`,
-`finetune`: `training/run/report.py`, `curate`: `training/run/curating.py`). Exit codes: 0 done, 1 error, 2 wrong
-usage, 3 done with rows skipped, 4 index damaged, 130 interrupted. `NO_COLOR` is honoured; `RETRIEVER_DEBUG=1` shows
-tracebacks; `RETRIEVER_CACHE` moves the cache of models and evaluations, `RETRIEVER_CONFIG` the folder where
-`models promote` keeps its choice. `retriever --version` prints the version. Characters that standard output cannot
-encode are escaped (`\\u6c34`), in JSON as JSON escapes. A closed stream is the null device, and changes no exit code;
-a standard output that cannot be written, on a full disk, is an error (1), unless its reader has left (`| head`).
+Every command: results go to stdout, messages and progress to stderr; `--json`, which all but `app`, `serve` and `mcp`
+take, prints one JSON document, whose keys are the fields shown in `retriever/core/results.py` (`cluster`, `classify`
+and `topics`: `clusters/clustering.py` and `clusters/saved.py`, `classify --propose`: `clusters/proposing.py`,
+`compare`: `clusters/comparing.py`, `report`: `clusters/report.py`, `eval`: `evaluation/run/results.py`, `diagnose`:
+`index/verdicts/diagnosis.py`, `answers`: `index/teaching/unanswered.py`, `finetune`: `training/run/report.py`,
+`curate`: `training/run/curating.py`). The help of a command only names its advanced options; here they follow the
+others. Exit codes: 0 done, 1 error, 2 wrong usage, 3 done with rows skipped, 4 index damaged, 130 interrupted.
+`NO_COLOR` is honoured; `RETRIEVER_DEBUG=1` shows tracebacks; `RETRIEVER_CACHE` moves the cache of models and
+evaluations, `RETRIEVER_CONFIG` the folder where `models promote` keeps its choice. `retriever --version` prints the
+version. Characters that standard output cannot encode are escaped (`\\u6c34`), in JSON as JSON escapes. A closed
+stream is the null device, and changes no exit code; a standard output that cannot be written, on a full disk, is an
+error (1), unless its reader has left (`| head`).
 
 `verdict`, of `search`, `cluster`, `classify`, and each view of `views` and `status`, and `verdicts` of `compare` and
 `index`, say whether the model follows the instruction: `level` (`followed`, `unclear`, `not followed`), `chance` (0
@@ -46,36 +48,52 @@ the message says how to write it. `--by` counts a document whose value is a list
 
 Where a language model, a program or a person answers the instruction, `search`, `cluster` and `classify` filter by the
 answers as well: `--where "answer = 'refund' and stars <= 2"`, whatever the case. Where documents have a field `answer`
-(also as the last part of a name, `form.answer`), that is meant, and `@answer` is the answer; `@answer` always is, and
-`[answer]` is always the field. What is known when the command begins decides, a person's answer before the model's, and
-nothing is read for the filter: a text without an answer matches no filter that names it, `!=` and `or` included. A line
-on stderr, and `known_answers` in JSON (`answers` of `texts`), say how many answers there were. Without an instruction
+(also as the last part of a name, `form.answer`), `answer` is that field; `@answer` is always the answer, and `[answer]`
+is always the field. The filter uses the answers that are known when the command begins, a person's before the model's,
+and nothing is read for it: a text without an answer matches no filter that names it, `!=` and `or` included. A line on
+stderr, and `known_answers` in JSON (`answers` of `texts`), say how many answers there were. Without an instruction
 that somebody answers, in `report` and between the clusters of two instructions, `answer` is wrong usage (2).
 
 Files other than Parquet are UTF-8. One that is not stops the command before anything is done, with a guess:
 `retriever index reviews.csv --encoding windows-1252` reads it. Cells may be parted by commas, semicolons, tabs or bars.
-Texts, ids and values are composed (Unicode's NFC), and a text without a visible character is empty, and skipped. Where
-HTML recurs in the texts of a file, in a hundredth of them and in two at least, its entities are decoded and its tags
-taken out, but for those that a sentence speaks of (`use the <br> tag`). `index` says in a line what it changed of a
-file; `--raw` keeps values as they are.
+Texts, ids and values are composed (Unicode's NFC), and a text without a visible character is empty, and skipped. HTML
+entities (`&eacute;`, `&lt;`) are decoded, unless as many texts of the file speak of HTML. Tags are taken out where they
+recur in a file, in a hundredth of its texts and in two at least, but for those that a sentence speaks of (`use the <br>
+tag`). `index` says what it changed of a file; `--raw` keeps values and HTML as they are.
 """
 
 
 def reference() -> str:
     """Return the text of docs/cli.md."""
     sections = [_HEADER]
-    for command in _commands():
-        shown = CliRunner().invoke(app, [*command, "--help"], prog_name="retriever", env={"COLUMNS": "110"})
-        sections.append(f"## {' '.join(command)}\n\n```\n{shown.output.strip()}\n```\n")
+    for names, command in _commands():
+        shown = CliRunner().invoke(app, [*names, "--help"], prog_name="retriever", env={"COLUMNS": "110"})
+        help, _, _ = shown.output.strip().partition(f"\n{ADVANCED}:")
+        sections.append(f"## {' '.join(names)}\n\n```\n{help}\n{_advanced(command)}```\n")
     return "\n".join(sections)
 
 
-def _commands() -> list[list[str]]:
-    names: list[list[str]] = []
+def _advanced(command: Command) -> str:
+    """Return the help of the options that the command's own help only names."""
+    context = command.context_class(command, terminal_width=80)  # as in tests
+    formatter = context.make_formatter()
+    records = []
+    for option in command.advanced:
+        option.hidden = False
+        records.append(option.get_help_record(context) or ("", ""))
+        option.hidden = True
+    if records:
+        with formatter.section("Advanced options"):
+            formatter.write_dl(records)
+    return formatter.getvalue()
+
+
+def _commands() -> list[tuple[list[str], Command]]:
+    commands: list[tuple[list[str], Command]] = []
     for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
         inner = getattr(command, "commands", {})
-        names += [[name, sub] for sub in inner] or [[name]]
-    return names
+        commands += [([name, sub], each) for sub, each in inner.items()] or [([name], command)]
+    return commands
 
 
 if __name__ == "__main__":

@@ -9,9 +9,9 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 
-async def ask(index: str, query: str) -> None:
+async def ask(indexes: str, query: str) -> None:
     """Name the tools, then describe the indexes and search the first."""
-    arguments = ["-m", "retriever", "mcp", "--index", index]
+    arguments = ["-m", "retriever", "mcp", "--indexes", indexes]
     command = StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
     async with Client(stdio_client(command)) as client:
         tools = (await client.list_tools()).tools
@@ -27,10 +27,10 @@ async def ask(index: str, query: str) -> None:
 def main() -> None:
     """Ask a server that is started for this script."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--index", default="indexes")
+    parser.add_argument("--indexes", default="indexes")
     parser.add_argument("--query", default="stopped working")
     options = parser.parse_args()
-    asyncio.run(ask(options.index, options.query))
+    asyncio.run(ask(options.indexes, options.query))
 
 
 if __name__ == "__main__":

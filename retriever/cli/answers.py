@@ -1,4 +1,4 @@
-"""`retriever answers`: what texts answer to a question in words, listed or handed in."""
+"""`retriever answers`: list or import the answers in words that texts give to a question."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -13,20 +13,20 @@ from retriever.core.text import printable
 
 
 def answers(
-    instruction: Annotated[str, typer.Option(help="The question.")],
+    instruction: Annotated[str, typer.Option(help="Question that the texts answer.")],
     file: Annotated[
         Path | None,
-        typer.Argument(help="JSON Lines or CSV to hand in, rows of id and answer; an empty answer takes it back."),
+        typer.Argument(help="JSON Lines or CSV file to import, rows of id and answer; an empty answer deletes one."),
     ] = None,
     index: IndexOption = DEFAULT_INDEX,
     csv_file: Annotated[Path | None, typer.Option("--csv", help="Write id and answer of every document.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """List the answers in words that serve a question, or hand in those of a file.
+    """List or import the answers that texts give to a question.
 
-    Answers come from a language model (--reader of search), an agent (`retriever mcp --write`) or a file. One that is
-    handed in is a phrase of at most twelve words, "not said" where a text does not say, and goes before a model's.
-    Searches and clusters under the question go by them.
+    Answers come from a language model (--reader of search), an agent (`retriever mcp --write`) or a file. An imported
+    answer is a phrase of at most twelve words, or "not said" where a text does not say, and replaces the model's.
+    Searches and clusters under the question use the answers.
 
     Example: retriever answers --instruction "Why did they leave?" answers.jsonl
     """
@@ -34,7 +34,7 @@ def answers(
     from retriever.workspace import Index
 
     if file is not None and csv_file is not None:
-        raise UsageError("--csv lists answers, and a file hands some in.", hint="Do one after the other.")
+        raise UsageError("--csv lists answers, and a file imports some.", hint="Import first, then list.")
     with Index(index) as opened:
         if file is not None:
             opened.teaching.give_answers(instruction, read_answers(file))

@@ -1,4 +1,4 @@
-"""`retriever classify` and `retriever topics`: documents in categories that somebody names, and what people change."""
+"""`retriever classify` and `retriever topics`: assign documents to named categories, and edit saved groups."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -40,51 +40,50 @@ _QUOTED = 100  # characters of an example
 @command_options(Reading)
 def classify(  # noqa: PLR0913 - one parameter per option
     index: IndexOption = DEFAULT_INDEX,
-    instruction: Annotated[str, typer.Option(help="What the categories are answers to, in plain words.")] = "",
+    instruction: Annotated[str, typer.Option(help="Question that the categories answer.")] = "",
     into: Annotated[
         str,
-        typer.Option(help='The categories: "refund, repair, nothing", or a .json or .jsonl file with descriptions.'),
+        typer.Option(help='Categories: "refund, repair, nothing", or a .json or .jsonl file with descriptions.'),
     ] = "",
-    several: Annotated[bool, typer.Option("--several", help="A document may belong to several.")] = False,
+    several: Annotated[bool, typer.Option("--several", help="Allow several categories per document.")] = False,
     where: WhereOption = None,
     save: SaveOption = None,
     saved: SavedOption = None,
-    correct: Annotated[
-        list[str] | None,
-        typer.Option(help="With --saved, put a document elsewhere: ID=refund, or ID=none; repeatable."),
-    ] = None,
     as_rows: Annotated[
-        Path | None, typer.Option("--as-rows", help="With --saved, write what was corrected as rows for finetune.")
+        Path | None,
+        typer.Option("--as-rows", help="With --saved: write corrected documents as rows for finetune.", hidden=True),
     ] = None,
     csv_file: CsvOption = None,
     propose: Annotated[
-        bool, typer.Option("--propose", help="Offer categories made of answers in words, in place of classifying.")
+        bool, typer.Option("--propose", help="Propose categories instead of assigning documents.")
     ] = False,
     file: Annotated[
-        Path | None, typer.Option("-o", "--output", help="With --propose, write them as a JSON file for --into.")
+        Path | None,
+        typer.Option("-o", "--output", help="With --propose: write the categories to this JSON file, for --into."),
     ] = None,
     *,
     device: DeviceOption = "auto",
     json: JsonOption = False,
     **options: object,
 ) -> None:
-    """Put every document to the category that answers the instruction, or to none; what its view lacks is embedded.
+    """Assign documents to the categories that you name.
 
-    A file holds names, or objects with name, description and examples (ids of documents). `retriever topics` renames,
-    merges, splits and hides saved categories. Where a language model serves the instruction, it is asked which category
-    each text of a sample belongs to; `other` and `not said` are categories besides. Where examples taught the
-    instruction, a category without any is named, and gets no document. --propose reads thirty texts, or takes the
-    answers that are there, and has the language model write at most twelve categories of them, to edit.
+    Each document goes to the category that answers the instruction best, or to none. A file for --into holds names, or
+    objects with name, description and examples (ids of documents). Where examples taught the instruction, a category
+    without any gets no document. A language model that reads the instruction chooses a category for each text of a
+    sample; `other` and `not said` are further categories. With --propose it writes at most twelve categories, from
+    known answers or from thirty texts, for you to edit. `retriever topics` corrects, renames, merges, splits and hides
+    saved categories.
 
     Example: retriever classify --instruction "What does the customer want?" --into "refund, repair, nothing"
     """
     from retriever.clusters.categories import read_categories
 
-    sorts, corrects = several or save is not None, bool(correct or as_rows)
-    excluded = into or sorts or csv_file is not None or corrects or saved is not None
-    refuse(propose and excluded, "--propose offers categories and sorts nothing.", "Leave the other options out.")
+    sorts = several or save is not None
+    excluded = into or sorts or csv_file is not None or as_rows is not None or saved is not None
+    refuse(propose and excluded, "--propose assigns no documents.", "Leave the other options out.")
     refuse(file and not propose, "-o is for proposed categories.", "Add --propose, or write documents with --csv.")
-    refuse(saved is None and corrects, "--correct and --as-rows are for saved categories.", "Name them with --saved.")
+    refuse(saved is None and as_rows, "--as-rows is for saved categories.", "Name them with --saved.")
     refuse(
         not (into or propose or saved is not None),
         "No categories are named.",
@@ -105,7 +104,7 @@ def classify(  # noqa: PLR0913 - one parameter per option
             _show_proposal(reading.with_consent(opened, offer), file, json=json)
             return
         if saved is not None:
-            clustering = _saved(opened, saved, correct or [], as_rows, line)
+            clustering = _saved(opened, saved, as_rows, line)
         else:
             sort = partial(opened.clusterings.classify, instruction, read_categories(into), several=several)
             sort = partial(sort, where=where, read=budget, progress=line.show)
@@ -130,7 +129,9 @@ def _show_proposal(proposal: "Proposal", file: Path | None, *, json: bool) -> No
     for proposed in proposal.categories:
         name = output.style(printable(proposed.category.name), "green")
         output.result(f"{proposed.texts:4}  {name}  {printable(proposed.category.description)}")
-    made = f"{proposal.written_by} wrote the categories" if proposal.written_by else "The categories are groups of them"
+    made = (
+        f"{proposal.written_by} wrote the categories" if proposal.written_by else "The categories are groups of answers"
+    )
     said = f"{proposal.texts} answers of {proposal.reader}; {proposal.not_said} texts do not answer. {made}."
     output.say(printable(f"{said} The language model wrote none: {proposal.fault}" if proposal.fault else said))
     say_known(proposal.known_answers)
@@ -138,22 +139,14 @@ def _show_proposal(proposal: "Proposal", file: Path | None, *, json: bool) -> No
         output.say(f"The categories are in {file}: edit them, then `retriever classify --into {file}`.")
 
 
-def _saved(
-    opened: "Index", name: str, correct: list[str], as_rows: Path | None, line: output.ProgressLine
-) -> "SavedClustering":
-    """Return saved categories, corrected first, and write the corrections as rows where that is asked for."""
-    from retriever.clusters.edit_requests import ClusterEdits
-
-    if correct:
-        moved = dict(_assigned(text, "--correct") for text in correct)
-        clustering = opened.clusterings.edit(name, ClusterEdits(move=moved), progress=line.show)
-    else:
-        clustering = opened.clusterings.get(name, progress=line.show)
+def _saved(opened: "Index", name: str, as_rows: Path | None, line: output.ProgressLine) -> "SavedClustering":
+    """Return saved categories, and write their corrections as rows where that is requested."""
+    clustering = opened.clusterings.get(name, progress=line.show)
     if as_rows is not None:
         from retriever.training.from_index import write_corrections
 
         count = write_corrections(as_rows, clustering)
-        output.say(f"{count} rows for `retriever finetune` written to {as_rows}.")
+        output.say(f"{count} rows for `retriever finetune` were written to {as_rows}.")
     return clustering
 
 
@@ -182,7 +175,7 @@ def _render(clustering: "Clustering") -> None:
 
 
 def topics(  # noqa: PLR0913 - one parameter per option
-    name: Annotated[str, typer.Argument(help="What the clusters or categories were saved under.")],
+    name: Annotated[str, typer.Argument(help="Name of the saved clusters or categories.")],
     index: IndexOption = DEFAULT_INDEX,
     merge: Annotated[
         list[str] | None,
@@ -193,18 +186,18 @@ def topics(  # noqa: PLR0913 - one parameter per option
         list[str] | None, typer.Option(help="Put a document elsewhere: ID=5, or ID=none for no cluster.")
     ] = None,
     rename: Annotated[list[str] | None, typer.Option(help='Give a name: 3="Late delivery".')] = None,
-    hide: Annotated[list[str] | None, typer.Option(help="Show this cluster no more.")] = None,
+    hide: Annotated[list[str] | None, typer.Option(help="Hide this cluster.")] = None,
     show: Annotated[list[str] | None, typer.Option(help="Show a hidden cluster again.")] = None,
-    undo: Annotated[bool, typer.Option("--undo", help="Take back the last change that holds.")] = False,
-    history: Annotated[bool, typer.Option("--history", help="List who changed what, and when.")] = False,
-    author: Annotated[str, typer.Option(help="Who changes; who is logged in unless told.")] = "",
+    undo: Annotated[bool, typer.Option("--undo", help="Undo the last change.")] = False,
+    history: Annotated[bool, typer.Option("--history", help="List all changes with author and time.")] = False,
+    author: Annotated[str, typer.Option(help="Name of the author. [default: the user of this computer]")] = "",
     explain: ExplainOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Rename, merge, split and hide saved clusters or categories, and move documents between them.
+    """Rename, merge, split or hide saved clusters and categories.
 
-    All changes of one call are made or none, in the order of the options above; each can be taken back by itself.
-    Documents that come later go through them too.
+    All changes of one call are made, in the order of the options, or none. Each can be undone by itself. They apply to
+    documents that are indexed later too.
 
     A cluster goes by its number, from 1, by its name, or by a beginning that no other name has. In a list, a name with
     a comma stands in double quotes.
@@ -222,10 +215,10 @@ def topics(  # noqa: PLR0913 - one parameter per option
         hide=hide or [],
         show=show or [],
     )
-    refuse(undo and edits, "--undo stands alone.", "Take back first, then change.")
+    refuse(undo and edits, "--undo excludes other changes.", "Undo first, then change.")
     with Index(index) as opened, output.ProgressLine() as line:
         if undo:
-            output.say(f"Taken back: {opened.clusterings.undo(name).change}.")
+            output.say(f"Undone: {opened.clusterings.undo(name).change}.")
         if edits:
             clustering = opened.clusterings.edit(name, edits, author=author, progress=line.show)
         else:
@@ -267,7 +260,7 @@ def _parts(given: str) -> tuple[str, int]:
 
 def _render_history(edits: "Sequence[Edit]") -> None:
     for edit in edits:
-        undone = f"  (taken back {_minute(edit.undone)})" if edit.undone else ""
+        undone = f"  (undone {_minute(edit.undone)})" if edit.undone else ""
         author, change = printable(edit.author), printable(str(edit.change))
         output.result(f"{edit.number:4}  {_minute(edit.made)}  {author}  {change}{undone}")
     if not edits:

@@ -43,14 +43,14 @@ _SNIPPET = 160
 @command_options(Reading)
 def cluster(  # noqa: PLR0913 - one parameter per option
     index: IndexOption = DEFAULT_INDEX,
-    instruction: Annotated[str, typer.Option(help="What the clusters are to answer, in plain words.")] = "",
-    k: Annotated[str, typer.Option("-k", help="How many clusters; auto chooses among those that hold.")] = AUTO,
+    instruction: Annotated[str, typer.Option(help="Question that the clusters answer.")] = "",
+    k: Annotated[str, typer.Option("-k", help="Number of clusters, or auto.")] = AUTO,
     where: WhereOption = None,
     by: Annotated[
-        list[str] | None, typer.Option(help="Count this field's values in every cluster; repeatable.")
+        list[str] | None, typer.Option(help="Count the values of this field in each cluster; repeatable.")
     ] = None,
-    over: Annotated[str | None, typer.Option(help="Count documents by month of this date field.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a map to explore, one file that needs no network.")] = None,
+    over: Annotated[str | None, typer.Option(help="Count documents per month of this date field.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write an interactive map as one HTML file.")] = None,
     csv_file: CsvOption = None,
     save: SaveOption = None,
     saved: SavedOption = None,
@@ -72,10 +72,11 @@ def cluster(  # noqa: PLR0913 - one parameter per option
     json: JsonOption = False,
     **options: object,
 ) -> None:
-    """Cluster the documents under an instruction; what its view lacks is embedded first.
+    """Group documents by their answers to an instruction.
 
-    --name-by sends up to twelve texts a cluster, and stores titles and descriptions as one change, which
-    `retriever topics NAME --undo` takes back.
+    Texts that are not embedded under the instruction yet are embedded first. --name-by sends up to twelve texts per
+    cluster to a language model, and stores its titles and descriptions as one change, which
+    `retriever topics NAME --undo` reverts.
 
     Example: retriever cluster --instruction "What do people complain about?" --where "stars <= 2" --by category
     """
@@ -299,19 +300,22 @@ def report(  # noqa: PLR0913 - one parameter per option
         ),
     ] = None,
     period: Annotated[
-        str | None, typer.Option(help="Follow shares by month, quarter or year. [default: the shortest that fits]")
+        str | None, typer.Option(help="Show shares per month, quarter or year. [default: the shortest that fits]")
     ] = None,
-    stars: Annotated[str | None, typer.Option(help="Field with the ratings. [default: recognised]")] = None,
-    date: Annotated[str | None, typer.Option(help="Field with the dates. [default: recognised]")] = None,
+    stars: Annotated[
+        str | None, typer.Option(help="Field with the ratings. [default: recognised]", hidden=True)
+    ] = None,
+    date: Annotated[str | None, typer.Option(help="Field with the dates. [default: recognised]", hidden=True)] = None,
     where: Annotated[
         str | None, typer.Option(help="Count only these reviews: \"stars <= 2 and category = 'toy'\".")
     ] = None,
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
-    """Report a saved clustering: how far to trust it, findings, shares and effects on the stars, quotes with ids.
+    """Report a saved clustering: findings, shares, ratings, quotes.
 
-    Shares and effects have their 95 % interval; --json has the ids behind them, and all segments and periods compared.
+    It says first how far to trust it. Shares and effects have their 95 % interval; --json has the ids behind them, and
+    all segments and periods compared.
 
     Example: retriever report complaints -o complaints.html --by product --period quarter
     """

@@ -1,4 +1,4 @@
-"""`retriever compare`: what changes when the same corpus is asked another question."""
+"""`retriever compare`: the hits or clusters of two instructions beside each other."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,18 +25,20 @@ _HITS = 10
 @command_options(Reading)
 def compare(  # noqa: PLR0913 - one parameter per option
     index: IndexOption = DEFAULT_INDEX,
-    instruction: Annotated[list[str] | None, typer.Option(help="Give it twice: the two questions to compare.")] = None,
-    query: Annotated[str, typer.Option(help="Compare this query's hits; without it, the clusters.")] = "",
-    hits: Annotated[int | None, typer.Option(help=f"Hits of the query; {_HITS} unless said.")] = None,
-    k: Annotated[str, typer.Option("-k", help="How many clusters; auto chooses among those that hold.")] = AUTO,
+    instruction: Annotated[list[str] | None, typer.Option(help="Instruction to compare; give it twice.")] = None,
+    query: Annotated[str, typer.Option(help="Compare the hits of this query; without it, the clusters.")] = "",
+    hits: Annotated[int | None, typer.Option(help=f"Number of hits of the query. [default: {_HITS}]")] = None,
+    k: Annotated[str, typer.Option("-k", help="Number of clusters, or auto.")] = AUTO,
     where: WhereOption = None,
-    html: Annotated[Path | None, typer.Option(help="Write the comparison as a page.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the comparison as an HTML page.")] = None,
     *,
     device: DeviceOption = "auto",
     json: JsonOption = False,
     **options: object,
 ) -> None:
-    """Compare two instructions: one query's ranks, or two clusterings and who moved between them.
+    """Compare the hits or the clusters of two instructions.
+
+    Clusters are compared by the documents that move between them.
 
     Example: retriever compare --instruction "What broke?" --instruction "How do they feel?" --query "bad battery"
     """
@@ -44,10 +46,10 @@ def compare(  # noqa: PLR0913 - one parameter per option
     from retriever.core.requests import SearchRequest
 
     if instruction is None or len(instruction) != 2:
-        raise UsageError("Two instructions are compared.", hint="Give --instruction twice.")
-    refuse(query and k != AUTO, "-k is for clusters, not for a query's hits.", "Say how many of those with --hits.")
+        raise UsageError("Two instructions are needed.", hint="Give --instruction twice.")
+    refuse(query and k != AUTO, "-k is the number of clusters, not of hits.", "Give the number of hits with --hits.")
     refuse(
-        hits is not None and not query, "--hits is for a query.", "Give one with --query; -k says how many clusters."
+        hits is not None and not query, "--hits needs a query.", "Add --query, or give the number of clusters with -k."
     )
     count, reading = cluster_count(k), made(Reading, options)
     budget = reading.texts

@@ -22,24 +22,29 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
         str,
         typer.Argument(help=f"{', '.join(SUITES)}, or all."),
     ],
-    data: Annotated[Path, typer.Option(help="The folder with the suite's files.")] = Path("data"),
-    encoder: Annotated[str, typer.Option(help="A name, METHOD:BACKBONE or a checkpoint folder.")] = "default",
-    against: Annotated[str | None, typer.Option(help="Another encoder, for paired differences.")] = None,
-    task: Annotated[list[str] | None, typer.Option(help="A task of the suite; repeatable. All by default.")] = None,
-    limit: Annotated[int | None, typer.Option(help="Most items a task looks at, for a quick look.")] = None,
-    seed: Annotated[int, typer.Option(help="Of sampling, clustering and resampling.")] = 0,
-    pooling: Annotated[str | None, typer.Option(help="How --encoder pools its hidden states.")] = None,
-    steps: Annotated[int | None, typer.Option(help="K soft or generated tokens of --encoder.")] = None,
-    look_ahead: Annotated[int | None, typer.Option(help="L look-ahead tokens of --encoder.")] = None,
+    data: Annotated[Path, typer.Option(help="Folder with the files of the suite.")] = Path("data"),
+    encoder: Annotated[str, typer.Option(help="Encoder: a name, METHOD:BACKBONE or a checkpoint folder.")] = "default",
+    against: Annotated[str | None, typer.Option(help="Another encoder to compare with.")] = None,
+    task: Annotated[list[str] | None, typer.Option(help="Task of the suite; repeatable. [default: all]")] = None,
+    limit: Annotated[int | None, typer.Option(help="Most items per task, for a quick run.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of sampling, clustering and resampling.")] = 0,
+    pooling: Annotated[str | None, typer.Option(help="Pooling of the hidden states of --encoder.", hidden=True)] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Number of soft or generated tokens (K) of --encoder.", hidden=True)
+    ] = None,
+    look_ahead: Annotated[
+        int | None, typer.Option(help="Number of look-ahead tokens (L) of --encoder.", hidden=True)
+    ] = None,
     report: Annotated[
-        Path | None, typer.Option(help="Write Markdown to this .md file, and a picture beside it as .svg.")
+        Path | None, typer.Option(help="Write a report to this .md file, and its picture as .svg.")
     ] = None,
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
-    """Measure an encoder: every score with its 95 % bootstrap interval.
+    """Measure an encoder on evaluation suites.
 
-    Finished tasks stay in the cache: an interrupted run goes on with the next one.
+    Each score has a 95 % bootstrap interval. Finished tasks stay in the cache: an interrupted run continues with the
+    next one.
 
     Example: retriever eval awareness --data data --encoder instemb --against minilm --limit 200 --report awareness.md
     """

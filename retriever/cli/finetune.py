@@ -1,4 +1,4 @@
-"""`retriever curate` and `retriever finetune`: questions and answers in, rows worth learning from or a model out."""
+"""`retriever curate` and `retriever finetune`: training rows, and models trained on them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -33,26 +33,24 @@ def finetune(  # noqa: PLR0913 - one parameter per option
             metavar="QA", help="Questions and answers: JSONL, CSV, Parquet (.gz too), or - for JSONL on stdin."
         ),
     ],
-    target: Annotated[Path, typer.Option("--output", "-o", help="The checkpoint folder to make.")],
+    target: Annotated[Path, typer.Option("--output", "-o", help="Checkpoint folder to make.")],
     method: Annotated[
         str | None,
-        typer.Option(metavar=_METHODS, help=f"How to train; {DEFAULT} if --config says nothing."),
+        typer.Option(metavar=_METHODS, help=f"Training method. [default: {DEFAULT}, or as in --config]"),
     ] = None,
     base: Annotated[
         str | None,
-        typer.Option(help="What to train on: a name, METHOD:BACKBONE or a checkpoint folder. By default the method's."),
+        typer.Option(help="Model to train: a name, METHOD:BACKBONE or a checkpoint folder. [default: the method's]"),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the rows; by their number if left out.")] = None,
-    config: Annotated[Path | None, typer.Option(help="A TOML file of settings that differ from the defaults.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the rows. [default: by the number of rows]")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file of settings that differ from the defaults.")] = None,
     index: Annotated[Path | None, typer.Option(help=f"Take hard negatives from this index folder ({_MINING}).")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
-    no_promote: Annotated[
-        bool, typer.Option("--no-promote", help="Do not make the model the default, however good.")
-    ] = False,
-    minutes: Annotated[float | None, typer.Option(help="Stop after so many minutes, to go on with --resume.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of everything that is drawn; 0 if --config says nothing.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped.")] = False,
+    no_promote: Annotated[bool, typer.Option("--no-promote", help="Never make the model the default encoder.")] = False,
+    minutes: Annotated[float | None, typer.Option(help="Stop after this many minutes; --resume continues.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed. [default: 0, or as in --config]", hidden=True)] = None,
     dtype: Annotated[
-        Literal["auto", "float32", "bfloat16"], typer.Option(help="Number format the model runs in.")
+        Literal["auto", "float32", "bfloat16"], typer.Option(help="Number format of the model.", hidden=True)
     ] = "auto",
     encoding: EncodingOption = None,
     device: DeviceOption = "auto",
@@ -60,8 +58,8 @@ def finetune(  # noqa: PLR0913 - one parameter per option
 ) -> int:
     """Fine-tune a model on your own questions and answers.
 
-    Some texts are kept out and measured with, before and after. A model that got better on them, without losing more
-    than a point on a general set, becomes the default; any other is kept in its folder. Ctrl-C saves the run.
+    Some texts are held out to measure the model before and after. A model that improves on them, and loses at most one
+    point on a general set, becomes the default encoder; any other model stays in its folder. Ctrl-C saves the run.
 
     Example: retriever finetune examples/qa.jsonl --output models/reviews
     """
@@ -105,12 +103,12 @@ def _render(report: "FinetuneReport", again: str) -> None:
     data = report.data
     for file in data.files:
         output.say(f"{file.name}: {file.mapping}")
-    output.result(f"{len(data.train)} rows to learn from, {len(data.held_out)} held out, {data.skipped} skipped.")
+    output.result(f"{len(data.train)} training rows, {len(data.held_out)} held out, {data.skipped} skipped.")
     _say_skipped(data.bad, data.skipped)
     for note in report.notes:
         output.say(note)
     if report.judgement is None:
-        output.result(f"Paused after step {report.step} of {report.steps}. Go on: {again}")
+        output.result(f"Stopped after step {report.step} of {report.steps}. To continue: {again}")
         return
     for change in report.judgement.changes:
         output.result(str(change))
@@ -143,10 +141,10 @@ def _short(text: str) -> str:
 def _outcome(judgement: "Judgement", folder: Path) -> str:
     if judgement.promoted:
         return f"{folder} is the default encoder now."
-    promote = f"`retriever models promote {folder}` does it."
+    promote = f"`retriever models promote {folder}` makes it the default."
     if judgement.verdict.passed:
-        return f"{folder} was not made the default, as asked; {promote}"
-    return f"{folder} is kept, but not the default."
+        return f"{folder} was not made the default, because of --no-promote; {promote}"
+    return f"{folder} was kept, but is not the default."
 
 
 def curate(  # noqa: PLR0913 - one parameter per option
@@ -154,23 +152,26 @@ def curate(  # noqa: PLR0913 - one parameter per option
         str,
         typer.Argument(metavar="IN", help="Questions and answers: JSONL, CSV, Parquet (.gz too), or - for stdin."),
     ],
-    target: Annotated[Path, typer.Argument(metavar="OUT", help="The .jsonl file to write.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="Write the rows to this .jsonl file.")],
     expert: Annotated[
         list[str] | None,
-        typer.Option(help="Encoder that votes; repeatable. A row stays above every median; the first mines negatives."),
+        typer.Option(
+            help="Encoder that scores rows; repeatable. Rows above the median of each stay; the first mines negatives."
+        ),
     ] = None,
     max_chars: Annotated[int, typer.Option(help="Most characters of a question, text or answer.")] = 1024,
-    negatives: Annotated[int, typer.Option(help="Hard negatives of a row.")] = 4,
+    negatives: Annotated[int, typer.Option(help="Hard negatives per row.")] = 4,
     margin: Annotated[
-        float, typer.Option(help="Share of the right answer's similarity above which a candidate is taken for right.")
+        float, typer.Option(help="Share of the right answer's similarity from which a candidate counts as right.")
     ] = 0.95,
     encoding: EncodingOption = None,
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> int:
-    """Curate rows for fine-tuning: length, language, duplicates, votes of experts, hard negatives.
+    """Prepare rows for fine-tuning: filter them, add hard negatives.
 
-    Says what each step dropped, with examples. A row that cannot be read is skipped and the run goes on.
+    Filters are length, language, duplicates and the scores of encoders. The command reports the rows that each step
+    dropped, with examples. Rows that cannot be read are skipped.
 
     Example: retriever curate examples/qa.jsonl curated.jsonl --expert minilm --expert default
     """

@@ -1,6 +1,7 @@
-"""`retriever index` and `retriever delete`: documents in, vectors stored, and out of every view."""
+"""`retriever index` and `retriever delete`: add documents to an index, and delete them."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -29,33 +30,34 @@ def index(  # noqa: PLR0913 - one parameter per option
     index: IndexOption = DEFAULT_INDEX,
     encoder: Annotated[
         str | None,
-        typer.Option(help="Question reader of a new index: a name, METHOD:BACKBONE or a checkpoint folder."),
+        typer.Option(
+            help="Instruction encoder of a new index: a name, METHOD:BACKBONE or a checkpoint folder.", hidden=True
+        ),
     ] = None,
     plain: Annotated[
         str | None,
         typer.Option(
-            help="Plain reader, which fills the base view: a sentence-transformers model, or none for the question "
-            "reader. minilm in a new index."
+            help="Base encoder of a new index: a sentence-transformers model, or none to use the instruction encoder. "
+            "[default: minilm]",
+            hidden=True,
         ),
     ] = None,
     instruction: Annotated[
-        list[str] | None, typer.Option(help="Also fill the view of this instruction; repeatable, all in one pass.")
+        list[str] | None, typer.Option(help="Embed all texts under this instruction too; repeatable, all in one pass.")
     ] = None,
-    id_field: Annotated[str | None, typer.Option(help="Field that holds the id, or a path: ticket.id.")] = None,
-    text_field: Annotated[str | None, typer.Option(help="Field that holds the text, or a path: ticket.body.")] = None,
+    id_field: Annotated[str | None, typer.Option(help="Field with the id, or a path: ticket.id.")] = None,
+    text_field: Annotated[str | None, typer.Option(help="Field with the text, or a path: ticket.body.")] = None,
     encoding: EncodingOption = None,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Keep values as they are in the file: nothing is recognised or rewritten.")
-    ] = False,
-    sync: Annotated[bool, typer.Option("--sync", help="Delete documents that the corpus no longer has.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Keep values and HTML as they are in the file.")] = False,
+    sync: Annotated[bool, typer.Option("--sync", help="Delete documents that are no longer in the files.")] = False,
     on_long: Annotated[
-        Literal["truncate", "skip", "error"], typer.Option(help="What to do with texts over the reader's limit.")
+        Literal["truncate", "skip", "error"],
+        typer.Option(help="Treatment of texts over the limit of the encoder.", hidden=True),
     ] = "truncate",
     units: Annotated[
         Literal["documents", "sentences"] | None,
         typer.Option(
-            help="What is embedded and found: documents (unless told otherwise), or each of their sentences. Settled "
-            "with the first document."
+            help="Embed whole documents or each of their sentences; fixed by the first run. [default: documents]"
         ),
     ] = None,
     *,
@@ -63,9 +65,10 @@ def index(  # noqa: PLR0913 - one parameter per option
     json: JsonOption = False,
     **options: object,
 ) -> int:
-    """Index a corpus: insert, update, embed. The same command again does only what is missing.
+    """Index a corpus: add, update and embed documents.
 
-    Views that were asked for before are filled too; `retriever views --drop` ends that.
+    The same command again does only what is missing. Documents are also embedded under the instructions of earlier
+    runs; `retriever views --drop` ends that.
 
     Example: retriever index examples/reviews.jsonl --instruction "What kind of product is this?"
     """
@@ -98,8 +101,8 @@ def index(  # noqa: PLR0913 - one parameter per option
             if view.verdict and view.taught is None and view.view in report.views
         ]
     for note in report.reading:
-        if note not in said:
-            output.say(note)
+        if later := _without(note, said):
+            output.say(later)
     if json:
         judged = [verdict.to_json() for verdict in verdicts]
         output.document({**report.to_json(), "truncated_ids": report.truncated_ids, "verdicts": judged})
@@ -110,15 +113,23 @@ def index(  # noqa: PLR0913 - one parameter per option
     return SKIPPED if report.skipped else 0
 
 
+def _without(note: str, said: Sequence[str]) -> str:
+    """Return a note on a file without the statements of it that were printed before; empty where all were."""
+    before = next((earlier for earlier in said if note.startswith(earlier)), None)
+    if before is None:
+        return note
+    added = note.removeprefix(before).removeprefix("; ")
+    return added and f"{before.partition(': ')[0]}: {added}"
+
+
 def _render(index: Path, report: "IndexingReport", seconds: float) -> None:
-    embedded = sum(report.embedded.values())
-    output.result(
-        f"{report.added} added, {report.updated} updated, {report.unchanged} unchanged, {report.deleted} deleted, "
-        f"{report.skipped} skipped; {embedded} vectors in {output.format_seconds(seconds)}."
-    )
-    if len(report.views) > 1:
-        views = ", ".join(f'"{instruction}"' if instruction else "the base view" for instruction in report.instructions)
-        output.result(f"{len(report.views)} views hold all texts: {printable(views)}.")
+    counts = {verb: getattr(report, verb) for verb in ("added", "updated", "unchanged", "deleted")}
+    done = ", ".join(f"{count} {verb}" for verb, count in counts.items() if count) or "none"
+    rows = "row" if report.skipped == 1 else "rows"
+    skipped = f"; {report.skipped} {rows} skipped" if report.skipped else ""
+    output.result(f"Documents: {done}{skipped}, in {output.format_seconds(seconds)}.")
+    if instructions := [f'"{instruction}"' for instruction in report.instructions if instruction]:
+        output.result(f"All texts are also embedded under {printable(', '.join(instructions))}.")
     for note in report.notes:
         output.result(printable(note))
     if report.skipped:
@@ -126,11 +137,13 @@ def _render(index: Path, report: "IndexingReport", seconds: float) -> None:
 
 
 def delete(
-    ids: Annotated[list[str], typer.Argument(help="Ids of documents, or - for one id a line on stdin.")],
+    ids: Annotated[list[str], typer.Argument(help="Ids of documents, or - for one id per line on stdin.")],
     index: IndexOption = DEFAULT_INDEX,
     json: JsonOption = False,
 ) -> None:
-    """Delete documents by id; they vanish from every view at once, their space is freed by `repair`.
+    """Delete documents by id.
+
+    They disappear from all views at once; `retriever repair` frees their space.
 
     Example: retriever delete r-014 r-015
     """
@@ -138,7 +151,7 @@ def delete(
 
     wanted = output.stdin_lines() if ids == ["-"] else ids
     if not wanted:
-        raise InputError("There are no ids on stdin.", hint="Send one id a line.")
+        raise InputError("There are no ids on stdin.", hint="Send one id per line.")
     with Index(index) as opened:
         deleted = opened.delete(wanted)
     missing = sorted(set(wanted) - set(deleted))

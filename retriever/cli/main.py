@@ -6,7 +6,7 @@ Exit codes: 0 done, 1 error, 2 wrong usage, 3 done with rows skipped, 4 index da
 import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -29,12 +29,14 @@ from retriever.cli import (
     upkeep,
     views,
 )
+from retriever.cli.help import Command, Group
 from retriever.core.errors import RetrieverError
 
 INTERRUPTED = 130
 
 app = typer.Typer(
     name="retriever",
+    cls=Group,
     context_settings={"help_option_names": ["-h", "--help"]},
     add_completion=False,
     no_args_is_help=True,
@@ -60,32 +62,42 @@ def options(
     """Instruction-aware vector search: one corpus, many questions."""
 
 
-app.command("index")(index.index)
-app.command("search")(search.search)
-app.command("cluster")(cluster.cluster)
-app.command("classify")(classify.classify)
-app.command("topics")(classify.topics)
-app.command("compare")(compare.compare)
-app.command("report")(cluster.report)
-app.command("views")(views.views)
-app.command("teach")(teach.teach)
-app.command("answers")(answers.answers)
-app.command("embed")(models.embed)
-app.command("status")(views.status)
-app.command("delete")(index.delete)
-app.command("verify")(upkeep.verify)
-app.command("repair")(upkeep.repair)
-app.command("reembed")(upkeep.reembed)
-app.command("export")(upkeep.export)
-app.command("import")(upkeep.import_)
-app.command("curate")(finetune.curate)
-app.command("finetune")(finetune.finetune)
-app.command("eval")(eval.evaluate)
-app.command("diagnose")(teach.diagnose)
-app.command("app")(serve.app)
-app.command("serve")(serve.serve)
-app.command("mcp")(serve.mcp)
-app.add_typer(models.app, name="models")
+_PANELS: dict[str, dict[str, Callable[..., int | None]]] = {
+    "Daily commands": {
+        "index": index.index,
+        "search": search.search,
+        "cluster": cluster.cluster,
+        "classify": classify.classify,
+        "topics": classify.topics,
+        "compare": compare.compare,
+        "report": cluster.report,
+        "teach": teach.teach,
+        "app": serve.app,
+    },
+    "Index": {
+        "status": views.status,
+        "views": views.views,
+        "answers": answers.answers,
+        "diagnose": teach.diagnose,
+        "delete": index.delete,
+        "verify": upkeep.verify,
+        "repair": upkeep.repair,
+        "reembed": upkeep.reembed,
+        "export": upkeep.export,
+        "import": upkeep.import_,
+    },
+    "Models": {
+        "embed": models.embed,
+        "curate": finetune.curate,
+        "finetune": finetune.finetune,
+        "eval": eval.evaluate,
+    },
+    "Servers": {"serve": serve.serve, "mcp": serve.mcp},
+}
+for _panel, _commands in _PANELS.items():
+    for _name, _command in _commands.items():
+        app.command(_name, cls=Command, rich_help_panel=_panel)(_command)
+app.add_typer(models.app, name="models", rich_help_panel="Models")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -99,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (BrokenPipeError, SystemExit) as error:
         return _left(error)
     except (typer.Abort, KeyboardInterrupt):
-        output.say("Interrupted. What was stored stays; run the same command to go on.")
+        output.say("Interrupted. Everything stored so far is kept; the same command continues.")
         return INTERRUPTED
     except typer.TyperException as error:
         if type(error).__name__ == "NoArgsIsHelpError":
@@ -119,7 +131,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _left(error: BrokenPipeError | SystemExit) -> int:
-    """Return the exit code where the reader (`| head`) has left, or where a server told itself why it cannot start."""
+    """Return the exit code after the reader (`| head`) has left, or after a server said itself why it cannot start."""
     # Typer answers a broken pipe with SystemExit; what is still to be written has nowhere to go.
     if isinstance(error, SystemExit) and error.code and not isinstance(error.__context__, BrokenPipeError):
         return error.code if isinstance(error.code, int) else 1
@@ -128,7 +140,7 @@ def _left(error: BrokenPipeError | SystemExit) -> int:
 
 
 def _tell(error: RetrieverError) -> int:
-    """Tell what happened, and return the exit code."""
+    """Print an error of ours, and return its exit code."""
     if error.exit_code == INTERRUPTED:
         output.say(f"{error.message}\n{error.hint}".rstrip())
     else:
@@ -137,11 +149,11 @@ def _tell(error: RetrieverError) -> int:
 
 
 def _tell_unforeseen(error: Exception) -> int:
-    """Tell what no part of the program foresaw: what the system refuses, or else a mistake of ours."""
+    """Print an error that no part of the program foresaw, of the operating system or of ours; return the exit code."""
     if isinstance(error, OSError) and error.strerror:
         where = f": {error.filename}" if error.filename else ""
         output.error(
-            f"The system refuses: {error.strerror}{where}.",
+            f"The operating system reports: {error.strerror}{where}.",
             "Check disk space and permissions. RETRIEVER_DEBUG=1 shows more.",
         )
     else:

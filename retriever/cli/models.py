@@ -7,14 +7,17 @@ from typing import Annotated
 import typer
 
 from retriever.cli import output
+from retriever.cli.help import Command, Group
 from retriever.cli.options import DeviceOption, EncodingOption, JsonOption
 from retriever.core.errors import InputError, OutputError, UsageError
 from retriever.core.paths import writing
 
-app = typer.Typer(help="List, inspect, promote and export encoders.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="List, inspect, promote and export encoders.", no_args_is_help=True, rich_markup_mode=None, cls=Group
+)
 
 
-@app.command("list")
+@app.command("list", cls=Command)
 def list_models(json: JsonOption = False) -> None:
     """List the named encoders and the backbones that are installed.
 
@@ -37,8 +40,10 @@ def list_models(json: JsonOption = False) -> None:
     )
 
 
-@app.command("show")
-def show(name: Annotated[str, typer.Argument(help="An encoder.")] = "default", json: JsonOption = False) -> None:
+@app.command("show", cls=Command)
+def show(
+    name: Annotated[str, typer.Argument(help="Name of the encoder.")] = "default", json: JsonOption = False
+) -> None:
     """Load an encoder and show what it is.
 
     Example: retriever models show gircse
@@ -53,9 +58,13 @@ def show(name: Annotated[str, typer.Argument(help="An encoder.")] = "default", j
     output.table(["property", "value"], [[key, value] for key, value in properties.items()])
 
 
-@app.command("fetch")
-def fetch(name: Annotated[str, typer.Argument(help="A backbone.")] = "smollm2-135m", json: JsonOption = False) -> None:
-    """Unpack or convert a backbone into the cache now, so that the first search need not.
+@app.command("fetch", cls=Command)
+def fetch(
+    name: Annotated[str, typer.Argument(help="Name of the backbone.")] = "smollm2-135m", json: JsonOption = False
+) -> None:
+    """Unpack or convert a backbone into the cache.
+
+    The first search then starts sooner.
 
     Example: retriever models fetch
     """
@@ -68,20 +77,22 @@ def fetch(name: Annotated[str, typer.Argument(help="A backbone.")] = "smollm2-13
     output.result(f"{source.name} is ready in {source.folder}.")
 
 
-@app.command("promote")
+@app.command("promote", cls=Command)
 def promote(
     folder: Annotated[Path | None, typer.Argument(help="A checkpoint folder.")] = None,
-    reset: Annotated[bool, typer.Option("--reset", help="Go back to the shipped default.")] = False,
+    reset: Annotated[bool, typer.Option("--reset", help="Return to the shipped default.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Make a checkpoint the encoder that new indexes take by default. Indexes that exist keep theirs.
+    """Make a checkpoint the default encoder of new indexes.
+
+    Existing indexes keep their encoder.
 
     Example: retriever models promote models/reviews
     """
     from retriever.index import models
 
     if (folder is None) != reset:
-        raise UsageError("Name a checkpoint folder, or say --reset.", hint="retriever models promote FOLDER")
+        raise UsageError("Name either a checkpoint folder or --reset.", hint="retriever models promote FOLDER")
     if folder is None:
         models.reset()
     else:
@@ -89,20 +100,23 @@ def promote(
     if json:
         output.document({"default": None if folder is None else str(folder)})
         return
-    output.result("The shipped default is back." if folder is None else f"{folder} is the default encoder now.")
+    output.result(
+        "The shipped model is the default encoder again." if folder is None else f"{folder} is the default encoder now."
+    )
 
 
-@app.command("export")
+@app.command("export", cls=Command)
 def export(
     name: Annotated[str, typer.Argument(metavar="FOLDER-OR-NAME", help="A checkpoint folder or an encoder.")],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write; must not exist yet.")],
-    to: Annotated[str, typer.Option(help="sentence-transformers.")] = "sentence-transformers",
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write; it must not exist.")],
+    to: Annotated[str, typer.Option(help="Format of the folder.")] = "sentence-transformers",
     device: DeviceOption = "cpu",
     json: JsonOption = False,
 ) -> None:
-    """Write an encoder as a folder for sentence-transformers, without remote code. GIRCSE brings a short loader.
+    """Export an encoder for sentence-transformers.
 
-    The weights are merged in float32, and the folder's vectors compared with the encoder's before it is put in place.
+    The folder needs no remote code; for GIRCSE it contains a short loader. The weights are merged in float32, and the
+    folder's vectors are compared with the encoder's before it is put in place.
 
     Example: retriever models export default exported
     """
@@ -112,21 +126,23 @@ def export(
     if json:
         output.document({"name": done.name, "folder": str(done.folder), "loader": done.loader})
         return
-    output.result(f"{done.name} is written to {done.folder}; its README.md says how to use it with {done.loader}.")
+    output.result(f"{done.name} was written to {done.folder}; its README.md shows how to use it with {done.loader}.")
 
 
 def embed(
-    output_file: Annotated[Path, typer.Option("--output", "-o", help="Where to write the vectors (.npy).")],
+    output_file: Annotated[Path, typer.Option("--output", "-o", help="Write the vectors to this .npy file.")],
     file: Annotated[
-        str, typer.Argument(help="A corpus file, a .txt with one text a line, or - for lines on stdin.")
+        str, typer.Argument(help="Corpus file, .txt file with one text per line, or - for lines on stdin.")
     ] = "-",
-    instruction: Annotated[str, typer.Option(help="What to look at, in plain words.")] = "",
+    instruction: Annotated[str, typer.Option(help="Question under which texts are embedded.")] = "",
     encoding: EncodingOption = None,
-    encoder: Annotated[str, typer.Option(help="A name, METHOD:BACKBONE or a checkpoint folder.")] = "default",
+    encoder: Annotated[str, typer.Option(help="Encoder: a name, METHOD:BACKBONE or a checkpoint folder.")] = "default",
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
-    """Embed texts without an index: one row per text, in the same order.
+    """Embed texts without an index: one vector per text.
+
+    The rows of the file have the order of the texts.
 
     Example: retriever embed examples/reviews.jsonl --instruction "How does the customer feel?" -o vectors.npy
     """
@@ -150,7 +166,7 @@ def embed(
     if json:
         output.document(summary)
     else:
-        output.result(f"{len(texts)} vectors of {loaded.dim} numbers written to {output_file}.")
+        output.result(f"{len(texts)} vectors of {loaded.dim} dimensions were written to {output_file}.")
 
 
 def _texts(file: str, encoding: str | None) -> list[str]:
@@ -172,13 +188,13 @@ def _texts(file: str, encoding: str | None) -> list[str]:
         texts = raw.removeprefix("\ufeff").removesuffix("\n").split("\n")
         empty = next((number for number, line in enumerate(texts, 1) if not line.strip()), None)
         if empty is not None and texts != [""]:
-            raise InputError(f"{file}, line {empty} is empty.", hint="Remove it: every line gives one row.")
+            raise InputError(f"{file}, line {empty} is empty.", hint="Remove it: every line becomes one vector.")
         texts = [line for line in texts if line]
     else:
         texts = []
         for row in read_documents([file], encoding=encoding):
             if isinstance(row, BadRow):
-                raise InputError(f"{row.file}, line {row.line}: {row.reason}", hint="Mend or remove the row.")
+                raise InputError(f"{row.file}, line {row.line}: {row.reason}", hint="Correct or remove the row.")
             texts.append(row.text)
     if not texts:
         raise InputError(f"{file} holds no texts.")

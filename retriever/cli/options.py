@@ -36,21 +36,22 @@ def refuse(wrong: object, message: str, hint: str) -> None:
 
 IndexOption = Annotated[Path, typer.Option("--index", help="Index folder.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document to stdout.")]
-DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.", callback=possible_device)]
+DeviceOption = Annotated[
+    str,
+    typer.Option("--device", help="Device of the models: auto, cpu or cuda.", callback=possible_device, hidden=True),
+]
 WhereOption = Annotated[str | None, typer.Option("--where", help=WHERE)]
-SaveOption = Annotated[str | None, typer.Option("--save", help="Save what was made under this name.")]
+SaveOption = Annotated[str | None, typer.Option("--save", help="Save the result under this name.")]
 SavedOption = Annotated[
     str | None,
-    typer.Option("--saved", help="Show what was saved under this name, with what is new put to the nearest."),
+    typer.Option("--saved", help="Show the result saved under this name; new documents are assigned too."),
 ]
 CsvOption = Annotated[
-    Path | None, typer.Option("--csv", help="Write id, number and name of every document's cluster or category.")
+    Path | None, typer.Option("--csv", help="Write id, number and name of the cluster or category of each document.")
 ]
-ExplainOption = Annotated[
-    bool, typer.Option("--explain", help="Show the figures that clusters were made by: how close, how steady.")
-]
+ExplainOption = Annotated[bool, typer.Option("--explain", help="Show scores and other measures too.")]
 EncodingOption = Annotated[
-    str | None, typer.Option("--encoding", help="What text files are in, e.g. windows-1252; UTF-8 if left out.")
+    str | None, typer.Option("--encoding", help="Encoding of text files, such as windows-1252. [default: UTF-8]")
 ]
 DEFAULT_INDEX = Path("indexes/default")
 
@@ -61,12 +62,15 @@ class Embedding:
 
     workers: int | None = option(
         None,
-        "Embed with so many processes of this machine, or with --ray so many actors: one per GPU, else one per four "
-        "CPUs, if left out.",
+        "Number of processes that embed, or of actors with --ray. [default: one per GPU, else one per four CPUs]",
     )
-    ray: str | None = option(None, "Embed on the Ray cluster at this address; auto finds one, local starts one here.")
+    ray: str | None = option(
+        None, "Embed on the Ray cluster at this address; auto finds one, local starts one here.", advanced=True
+    )
     spool: Path | None = option(
-        None, "Folder, for this index alone, that all workers reach under this name; in the index's own if left out."
+        None,
+        "Folder that all workers reach under this name, for this index alone. [default: in the index]",
+        advanced=True,
     )
 
     def options(self, device: str) -> "IndexingOptions":
@@ -84,16 +88,19 @@ class Build:
 
     backend: str | None = option(
         None,
-        "What finds nearest vectors: faiss (the first choice), exact or milvus=http://HOST:19530. Remembered for later "
-        "builds.",
+        "Vector backend: faiss (at first), exact or milvus=http://HOST:19530. Remembered for later builds.",
+        advanced=True,
     )
     factory: str | None = option(
         None,
-        "FAISS factory string, or with milvus FLAT, HNSW, IVF_SQ8 or GPU_CAGRA; auto (the first choice) by size. "
-        "Remembered.",
+        "FAISS factory string, or with milvus FLAT, HNSW, IVF_SQ8 or GPU_CAGRA; auto (at first) chooses by size. "
+        "Remembered for later builds.",
+        advanced=True,
     )
     min_recall: float | None = option(
-        None, "recall@10 against exact search that an approximate index must reach, 0.95 at first. Remembered."
+        None,
+        "Least recall@10 of an approximate index, against exact search; 0.95 at first. Remembered for later builds.",
+        advanced=True,
     )
 
     @property

@@ -1,4 +1,4 @@
-"""Print the output of commands: results to stdout, talk to stderr, colour only where a person watches.
+"""Print the output of commands: results to stdout, messages to stderr, colour only on a terminal.
 
 The standard streams may be as a shell, a service or a terminal of another time leaves them: closed, full, not UTF-8. A
 stream that was closed is the null device. A character that a stream's encoding lacks is written as an escape.
@@ -9,21 +9,23 @@ import io
 import json
 import os
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Self, TextIO
+from typing import Any, ClassVar, Self, TextIO
 
 import typer
 
 from retriever.core.errors import InputError, OutputError
 from retriever.core.paths import write_output
 from retriever.core.results import SCHEMA_VERSION, IndexingReport
-from retriever.core.text import escape_formula, printable
+from retriever.core.text import escape_formula, printable, shortened
 
 _MODES = {"stdin": "r", "stdout": "w", "stderr": "w"}
+_CLEARED = "\r\x1b[K"
 _EVERY_SECONDS = {True: 0.2, False: 60.0}  # between progress lines: on a terminal, elsewhere
 
 
@@ -52,6 +54,7 @@ def result(text: str = "") -> None:
         BrokenPipeError: the reader has left.
         OutputError: it cannot be written for another reason.
     """
+    ProgressLine.clear()
     with _writing():
         typer.echo(text, file=sys.stdout)  # named, or else typer would put UTF-8 in the place of ASCII
 
@@ -63,7 +66,7 @@ def document(value: Mapping[str, Any]) -> None:
 
 
 def say(text: str) -> None:
-    """Tell the user something beside the result."""
+    """Print a message beside the result."""
     _tell(_printable_lines(text))
 
 
@@ -102,22 +105,33 @@ def write_table(path: Path, header: Sequence[str], rows: Sequence[Sequence[objec
 
 
 class ProgressLine:
-    """One line on stderr that says how far a run is, rewritten in place on a terminal.
+    """One line on stderr that says how far a run is: on a terminal rewritten in place, and gone when the run ends.
+
+    Elsewhere a line is written once a minute, and a last one at the end of a run that had any.
 
     Args:
         total: rows expected, where that is known.
     """
 
+    _on_screen: ClassVar[bool] = False
+
     def __init__(self, total: int | None = None) -> None:
         self._total = total
         self._terminal = sys.stderr.isatty()
         self._next = time.monotonic() + _EVERY_SECONDS[self._terminal]
-        self._shown = False
+        self._told = self._latest = ""
+
+    @classmethod
+    def clear(cls) -> None:
+        """Remove the line from the terminal, so that other output can take its place."""
+        if cls._on_screen:
+            cls._on_screen = False
+            _tell(_CLEARED, newline=False)
 
     def show(self, report: IndexingReport) -> None:
         """Show how far an indexing or the completion of views is if the last time is long enough ago."""
         if report.judging:
-            self.tell(f"does the model follow the question? {report.in_hand} of {report.expected} texts read")
+            self.tell(f"checking whether the model follows the question: {report.in_hand} of {report.expected} texts")
             return
         if report.tuning:
             self.tell(f"fine-tuning: step {report.in_hand} of {report.expected}")
@@ -128,27 +142,33 @@ class ProgressLine:
         if report.tokens:
             rate = report.tokens / report.seconds if report.seconds else 0.0
             parts += [f"{report.tokens} tokens", f"{rate:.0f} tokens/s"]
-        if total and reached:
+        if total and 0 < reached < total:
             parts.append(f"{format_seconds(report.seconds / reached * max(0, total - reached))} left")
         self.tell(", ".join(parts))
 
     def tell(self, text: str) -> None:
         """Show a text if the last time is long enough ago."""
+        self._latest = printable(text)
         now = time.monotonic()
         if now < self._next:
             return
         self._next = now + _EVERY_SECONDS[self._terminal]
-        text = printable(text)
-        _tell(f"\r\x1b[K{text}" if self._terminal else text, newline=not self._terminal)
-        self._shown = True
+        self._told = self._latest
+        if self._terminal:
+            width = shutil.get_terminal_size().columns - 1  # a line that wraps could not be rewritten
+            _tell(f"{_CLEARED}{shortened(self._latest, width)}", newline=False)
+            ProgressLine._on_screen = True
+        else:
+            _tell(self._latest)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         """End the line."""
-        if self._terminal and self._shown:
-            _tell("\r\x1b[K", newline=False)
+        self.clear()
+        if self._told != self._latest and self._told and not self._terminal:
+            _tell(self._latest)
 
 
 def command_line(context: typer.Context) -> str:
@@ -195,7 +215,7 @@ def stdin_lines() -> list[str]:
     except UnicodeDecodeError as error:
         raise InputError(f"stdin cannot be read: {error}.", hint="Send UTF-8.") from error
     except OSError as error:
-        raise InputError(f"stdin cannot be read: {error}.", hint="Send one query a line.") from error
+        raise InputError(f"stdin cannot be read: {error}.", hint="Send one query per line.") from error
 
 
 def _writes_everything(stream: TextIO) -> bool:
@@ -213,11 +233,13 @@ def _writing() -> Iterator[None]:
     except OSError as error:
         raise OutputError(
             f"The result cannot be written to standard output: {error.strerror or error}.",
-            hint="Send it elsewhere, or make space there, and run the command again.",
+            hint="Send it elsewhere or make space there, and run the command again.",
         ) from error
 
 
 def _tell(text: str, *, newline: bool = True) -> None:
     """Write to standard error; where that cannot be written, nobody can be told."""
+    if newline:
+        ProgressLine.clear()
     with suppress(OSError):
         typer.echo(text, file=sys.stderr, nl=newline)

@@ -1,4 +1,4 @@
-"""Commands that a language model may read for: its options, consent before texts leave the machine, what was asked."""
+"""Commands that may use a language model: its options, consent before texts leave the machine, and its costs."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -27,15 +27,15 @@ C = TypeVar("C", bound="Clustering")
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Who reads texts under an instruction, and how many; where a limit is left out, `settings.toml` has it."""
+    """The reader of an instruction and its limits; those left out are taken from `settings.toml`."""
 
     reader: str | None = option(None, READER)
-    read: str = option("300", "Texts that a language model reads, where one serves the instruction: a number, or all.")
-    max_texts: int | None = option(None, "Texts that a language model is asked about at most.")
-    max_tokens: int | None = option(None, "Tokens that are sent to a language model at most, about.")
-    max_minutes: float | None = option(None, "Minutes that a language model is asked for at most.")
+    read: str = option("300", "Number of texts that a language model reads, or all.")
+    max_texts: int | None = option(None, "Most texts to send to a language model.", advanced=True)
+    max_tokens: int | None = option(None, "Most tokens to send to a language model, about.", advanced=True)
+    max_minutes: float | None = option(None, "Most minutes to use a language model.", advanced=True)
     yes: bool = option(False, "Send texts to the reader's host without asking; the index remembers the host.")
-    allow_http: bool = option(False, "Accept an unencrypted connection to the reader's host.")
+    allow_http: bool = option(False, "Accept an unencrypted connection to the reader's host.", advanced=True)
 
     @property
     def texts(self) -> "Read":
@@ -119,10 +119,11 @@ def _say_spent(opened: "Index") -> None:
     if not spent.texts and not spent.unread:
         return
     failed = sum(spent.failures.values())
-    parts = [f"{spent.texts} texts were read by a language model, about {spent.tokens} tokens"]
+    texts = "text" if spent.texts == 1 else "texts"
+    parts = [f"A language model read {spent.texts} {texts}, about {spent.tokens} tokens"]
     if failed:
         reasons = ", ".join(f"{reason} {count}" for reason, count in spent.failures.items())
         parts.append(f"{failed} answers are missing ({printable(reasons)})")
     if spent.unread:
-        parts.append(f"{spent.unread} texts were not read: the limit is reached")
+        parts.append(f"{spent.unread} texts were not read, because the limit was reached")
     output.say("; ".join(parts) + ".")

@@ -1,13 +1,16 @@
 """`retriever search`: a query and an instruction in, documents out."""
 
 import math
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from retriever.cli import output
-from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption
+from retriever.cli.options import DEFAULT_INDEX, DeviceOption, ExplainOption, IndexOption, JsonOption
 from retriever.cli.reading import Reading, say_known
 from retriever.cli.verdicts import say_verdict
 from retriever.core.errors import UsageError
@@ -20,7 +23,9 @@ if TYPE_CHECKING:
     from retriever.workspace import Index
 
 SNIPPET = 220
-_SCORED_BY = {"dense": "vectors", "lexical": "words", "hybrid": "vectors and words together"}
+_INDENT = 5  # of what stands below an id
+_FOUND_BY = {"dense": "by meaning", "lexical": "by words", "hybrid": "by meaning and words"}
+_SCORED_BY = {"dense": "vectors", "lexical": "words", "hybrid": "vectors and words"}
 _SHOWN_EQUAL = 5  # ids of documents with the text of a hit
 
 
@@ -29,20 +34,22 @@ _SHOWN_EQUAL = 5  # ids of documents with the text of a hit
 def search(
     *,
     index: IndexOption = DEFAULT_INDEX,
+    explain: ExplainOption = False,
     device: DeviceOption = "auto",
     json: JsonOption = False,
     **options: object,
 ) -> None:
     """Search an index under an instruction.
 
-    The query - reads one query a line from stdin.
+    With - as the query, each line of stdin is a query. Under a new instruction the first hits are shown at once on a
+    terminal, and the final ones when enough texts are embedded under it.
 
     Example: retriever search "it broke" --instruction "What kind of product is this?" --where "stars <= 2"
     """
     several = options["query"] == "-"
     queries: Sequence[object] = output.stdin_lines() if several else [options["query"]]
     if not queries:
-        raise UsageError("There are no queries on stdin.", hint="Send one query a line.")
+        raise UsageError("There are no queries on stdin.", hint="Send one query per line.")
     requests = [made(SearchRequest, options, query=query) for query in queries]
     reading = made(Reading, options, reader=None)
     with reading.opened(index, device) as opened:
@@ -50,49 +57,41 @@ def search(
         def searched() -> "list[SearchResult]":
             if several:
                 return opened.search_many(requests)
-            return _shown_as_it_settles(opened, requests[0], quiet=json or not sys.stdout.isatty())
+            return [_final(opened, requests[0], show_first=not json and sys.stdout.isatty())]
 
-        last = reading.with_consent(opened, searched)
+        results = reading.with_consent(opened, searched)
         if not json:
-            _render(last)  # before seconds go into the verdict
-            _say_settled(last[0])
-            say_known(last[0].known_answers)
-        last = _judged(opened, last)
+            _render(opened, results, explain=explain)  # before seconds go into the verdict
+            say_known(results[0].known_answers)
+        results = _judged(opened, results)
     if json:
-        documents = [result.to_json() for result in last]
+        documents = [result.to_json() for result in results]
         output.document({"searches": documents} if several else documents[0])
     else:
-        say_verdict(last[0].verdict)
+        say_verdict(results[0].verdict)
 
 
-def _shown_as_it_settles(opened: "Index", request: SearchRequest, *, quiet: bool) -> list["SearchResult"]:
-    """Return the last answer of a search; those before it are printed as they come, unless nobody looks on."""
-    last: list[SearchResult] = []
-    for result in opened.search_progressively(request):
-        if last and not quiet:
-            _render(last)
-            output.say(_going_on(last[0]))
-        last = [result]
-    return last
+def _final(opened: "Index", request: SearchRequest, *, show_first: bool) -> "SearchResult":
+    """Return the last answer of a search, and print the first one as soon as it is there if that is wanted."""
+    with output.ProgressLine() as line:
+        for number, result in enumerate(opened.search_progressively(request)):
+            if result.final:
+                break
+            if number == 0 and show_first:
+                output.say(f"{_header(result)}; first answer")
+                _render_hits(result.hits)
+            line.tell(_reads_on(result))
+    if number and show_first:
+        output.say("")
+    return result
 
 
-def _going_on(result: "SearchResult") -> str:
+def _reads_on(result: "SearchResult") -> str:
     """Say that a search reads on, and how much its last round changed."""
     settling = result.settling
     if settling is None or settling.changed is None:
-        return "Reading candidates under the instruction ..."
-    return f"{settling.changed} of {len(result.hits)} hits changed; reading on ..."
-
-
-def _say_settled(result: "SearchResult") -> None:
-    """Say whether reading on would change the hits of a search that has read."""
-    settling = result.settling
-    if settling is None:
-        return
-    if settling.settled:
-        output.say(f"Settled after {settling.read} texts were read.")
-    else:
-        output.say(f"{settling.read} texts were read; the same search reads on.")
+        return "Reading texts under the instruction ..."
+    return f"Reading texts under the instruction: {settling.read} read, {settling.changed} hits changed ..."
 
 
 def _judged(opened: "Index", results: list["SearchResult"]) -> list["SearchResult"]:
@@ -105,49 +104,104 @@ def _judged(opened: "Index", results: list["SearchResult"]) -> list["SearchResul
     return [replace(result, verdict=verdict) for result in results]
 
 
-def _render(results: list["SearchResult"]) -> None:
+def _render(opened: "Index", results: list["SearchResult"], *, explain: bool) -> None:
     for result in results:
         if len(results) > 1:
             output.result(output.style(printable(result.query), "cyan"))
-        output.say(_header(result))
-        for rank, hit in enumerate(result.hits, start=1):
-            words = f"  [{printable(', '.join(hit.words))}]" if hit.words else ""
-            identity = output.style(printable(hit.document.id), "green")
-            output.result(f"{rank:3}  {hit.fused:.3f}  {identity}{words}{_percentile(hit.percentile)}")
-            output.result(f"            {_marked(hit)}")
-            if hit.equal:
-                output.result(f"            {_equal(hit)}")
         if not result.hits:
             output.result("Nothing found.")
+            continue
+        output.say(f"{_header(result)}{_read(opened, result)}")
+        if explain:
+            output.say(_measures(result))
+        _render_hits(result.hits, explain=explain)
+        if result.settling is not None and not result.settling.settled:
+            output.say("Hits may still change: the same search reads more texts.")
+
+
+def _header(result: "SearchResult") -> str:
+    """Return how many hits there are, and how they were found."""
+    count = len(result.hits)
+    found_by = _FOUND_BY[result.mode] if result.query or result.mode != "lexical" else "by number of matches"
+    return f"{count} hit{'' if count == 1 else 's'}, {found_by}"
+
+
+def _read(opened: "Index", result: "SearchResult") -> str:
+    """Return how many texts were read under the instruction of a search, of how many."""
+    if result.view is None or result.instruction is None:
+        return ""
+    read, texts = opened.texts_read(result.view)
+    return f"; read under the question: {read} of {texts}"
+
+
+def _measures(result: "SearchResult") -> str:
+    """Return the technical facts of a search, for --explain."""
+    steps = "" if result.steps is None else f", K = {result.steps}"
+    scored = _SCORED_BY[result.mode]
+    return f"{result.mode} search, {result.path} view{steps}, {result.took_ms:.0f} ms; scored by {scored}"
+
+
+def _render_hits(hits: Sequence["Hit"], *, explain: bool = False) -> None:
+    indent = " " * _INDENT
+    for rank, hit in enumerate(hits, start=1):
+        words = f"  [{printable(', '.join(hit.words))}]" if hit.words else ""
+        output.result(f"{rank:3}  {output.style(printable(hit.document.id), 'green')}{words}")
+        if explain:
+            output.result(f"{indent}{_scores(hit)}")
+        for line in _lines(*_passages(hit)):
+            output.result(f"{indent}{line}")
+        if hit.equal:
+            output.result(f"{indent}{_equal(hit)}")
+
+
+def _scores(hit: "Hit") -> str:
+    """Return the numbers of a hit: the one that orders the hits, and those that it is made of."""
+    parts = [f"score {hit.fused:.3f}"]
+    if hit.score is not None:
+        # Rounded down, since 99.99 is not 100.
+        closer = "" if hit.percentile is None else f" (above {math.floor(10 * hit.percentile) / 10:.1f} % of pairs)"
+        parts.append(f"cosine {hit.score:.3f}{closer}")
+    for name, rank in (("meaning", hit.dense_rank), ("words", hit.lexical_rank)):
+        if rank is not None:
+            parts.append(f"rank {rank} by {name}")
+    return ", ".join(parts)
 
 
 def _equal(hit: "Hit") -> str:
     """Return how many documents have the same text, and the first of them."""
     count, shown = len(hit.equal), ", ".join(hit.equal[:_SHOWN_EQUAL])
     more = ", ..." if count > _SHOWN_EQUAL else ""
-    return printable(f"and {count} equal {'one' if count == 1 else 'ones'}: {shown}{more}")
+    return printable(f"{count} more with the same text: {shown}{more}")
 
 
-def _marked(hit: "Hit") -> str:
-    """Return the beginning of a hit's text; of one found by a part, what stands around that, with it marked."""
+def _passages(hit: "Hit") -> tuple[str, str, str]:
+    """Return what is shown of a hit's text: before the part that was found, that part in brackets, and after it."""
     text, part = hit.document.text, hit.part
     if part is None:
-        return shortened(text, SNIPPET)
+        return shortened(text, SNIPPET), "", ""
     passage = text[part.start : part.end]
     around = max(0, SNIPPET - len(passage)) // 2
     before, after = text[: part.start], text[part.end :]
-    left, right = (f"...{before[-around:]}" if len(before) > around else before), shortened(after.strip(), around)
-    marked = output.style(f"[{shortened(passage, SNIPPET)}]", "yellow")
-    return " ".join(part for part in (shortened(left, around + 3), marked, right) if part)
+    left = f"...{before[-around:]}" if len(before) > around else before
+    return shortened(left, around + 3), f"[{shortened(passage, SNIPPET)}]", shortened(after.strip(), around)
 
 
-def _header(result: "SearchResult") -> str:
-    """Describe how the hits were found, and what the score beside them, which they are ordered by, is made of."""
-    steps = "" if result.steps is None else f", K = {result.steps}"
-    score = f"; scored by {_SCORED_BY[result.mode]}" if result.hits else ""
-    return f"{result.mode} search, {result.path} view{steps}, {result.took_ms:.0f} ms{score}"
+def _lines(before: str, marked: str, after: str) -> list[str]:
+    """Return passages in lines that fit the terminal, or in one where there is none; the second is coloured."""
+    width = shutil.get_terminal_size().columns - _INDENT if sys.stdout.isatty() else sys.maxsize
+    words = [(word, passage is marked) for passage in (before, marked, after) for word in passage.split()]
+    lines: list[list[tuple[str, bool]]] = []
+    used = width
+    for word, is_marked in words:
+        if used + len(word) >= width:
+            lines.append([])
+            used = -1
+        lines[-1].append((word, is_marked))
+        used += len(word) + 1
+    return [_coloured(line) for line in lines]
 
 
-def _percentile(value: float | None) -> str:
-    """Format the share of random pairs that are less alike, with no more said than is known: 99.99 is not 100."""
-    return "" if value is None else f"  more alike than {math.floor(10 * value) / 10:.1f} % of pairs"
+def _coloured(line: Sequence[tuple[str, bool]]) -> str:
+    """Return the words of a line, those that are marked in colour."""
+    runs = [(marked, " ".join(word for word, _ in run)) for marked, run in groupby(line, key=itemgetter(1))]
+    return " ".join(output.style(run, "yellow") if marked else run for marked, run in runs)

@@ -5,23 +5,25 @@ from typing import Annotated
 
 import typer
 
-FolderOption = Annotated[Path, typer.Option("--index", help="An index's folder, or a folder of indexes.")]
+FolderOption = Annotated[Path, typer.Option("--indexes", help="Folder of indexes, or of one index.")]
 
 _FOLDER = Path("indexes")
-_TOKEN = "File with the token that {who}; else RETRIEVER_{variable}."
+_TOKEN = "File with the token that {who}; or set RETRIEVER_{variable}."
 
 
 def app(
-    index: FolderOption = _FOLDER,
-    host: Annotated[str, typer.Option(help="Address to listen at; others than this machine get in by another.")] = (
+    indexes: FolderOption = _FOLDER,
+    host: Annotated[str, typer.Option(help="Address to listen on; 127.0.0.1 serves this machine alone.")] = (
         "127.0.0.1"
     ),
-    port: Annotated[int | None, typer.Option(help="Port; the first free one from 8501 by default.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port. [default: the first free one from 8501]")] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the app in a browser.")] = True,
 ) -> None:
-    """Explore reviews in a browser: index a file, search and compare under instructions, look at clusters, train.
+    """Explore indexes in a browser.
 
-    Example: retriever app --index indexes
+    Its pages index files, search, compare, cluster, report, teach and train.
+
+    Example: retriever app --indexes indexes
     """
     from retriever.cli.output import say
     from retriever.core.registry import require_extra
@@ -29,38 +31,43 @@ def app(
     require_extra("app")
     from retriever_app.serving import serve
 
-    serve(index, host=host, port=port, browser=browser, tell=say)
+    serve(indexes, host=host, port=port, browser=browser, tell=say)
 
 
 def serve(  # noqa: PLR0913 - one parameter per option
-    index: FolderOption = _FOLDER,
+    indexes: FolderOption = _FOLDER,
     host: Annotated[
-        str, typer.Option(help="Address to listen at; one that others reach takes a token.", envvar="RETRIEVER_HOST")
+        str,
+        typer.Option(
+            help="Address to listen on; one that other machines reach needs a token.", envvar="RETRIEVER_HOST"
+        ),
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(help="Port; 0 for any that is free.", envvar="RETRIEVER_PORT", min=0, max=65_535)
+        int, typer.Option(help="Port; 0 for any free one.", envvar="RETRIEVER_PORT", min=0, max=65_535)
     ] = 8600,
     encoder: Annotated[
         str, typer.Option(help="Model of /v1/embeddings, as `models list` names it.", envvar="RETRIEVER_ENCODER")
     ] = "default",
     instructions: Annotated[
-        Path | None, typer.Option(help='TOML file of saved instructions, lines NAME = "INSTRUCTION".')
+        Path | None, typer.Option(help='TOML file of named instructions, lines NAME = "INSTRUCTION".')
     ] = None,
     token_file: Annotated[
-        Path | None, typer.Option(help=_TOKEN.format(who="requests must bring", variable="TOKEN"))
+        Path | None, typer.Option(help=_TOKEN.format(who="all requests need", variable="TOKEN"))
     ] = None,
     writer_token_file: Annotated[
-        Path | None, typer.Option(help=_TOKEN.format(who="changes documents", variable="WRITER_TOKEN"))
+        Path | None, typer.Option(help=_TOKEN.format(who="changes to documents need", variable="WRITER_TOKEN"))
     ] = None,
-    seconds: Annotated[float, typer.Option(help="Most seconds until an answer.", min=0.1)] = 60,
-    body_mb: Annotated[int, typer.Option("--body-mb", help="Most megabytes of a request.", min=1)] = 16,
+    seconds: Annotated[float, typer.Option(help="Longest time of a request, in seconds.", min=0.1, hidden=True)] = 60,
+    body_mb: Annotated[int, typer.Option("--body-mb", help="Largest request, in megabytes.", min=1, hidden=True)] = 16,
     waiting_texts: Annotated[
-        int, typer.Option(help="Texts that may wait for the model; more are refused.", min=1)
+        int, typer.Option(help="Most texts that wait for the model; more are refused.", min=1, hidden=True)
     ] = 4096,
 ) -> None:
-    """Serve embeddings (as OpenAI's clients ask for them), search and clusters over HTTP, and tools over MCP at /mcp.
+    """Serve embeddings, search and clusters over HTTP and MCP.
 
-    Example: retriever serve --index indexes --port 8600
+    Clients of OpenAI's API find embeddings at /v1/embeddings; agents find tools at /mcp.
+
+    Example: retriever serve --indexes indexes --port 8600
     """
     from retriever.cli.output import say
     from retriever.core.registry import require_extra
@@ -70,7 +77,7 @@ def serve(  # noqa: PLR0913 - one parameter per option
     from retriever.api.settings import ServerLimits, ServerSettings, read_instructions, read_tokens
 
     settings = ServerSettings(
-        index,
+        indexes,
         host,
         port,
         encoder,
@@ -82,14 +89,15 @@ def serve(  # noqa: PLR0913 - one parameter per option
 
 
 def mcp(
-    index: FolderOption = _FOLDER,
-    write: Annotated[bool, typer.Option("--write", help="Let agents hand in answers to questions.")] = False,
+    indexes: FolderOption = _FOLDER,
+    write: Annotated[bool, typer.Option("--write", help="Let agents add answers to questions.")] = False,
 ) -> None:
-    """Serve agents over the Model Context Protocol on stdin and stdout; `serve` has the same tools at /mcp.
+    """Serve agents over MCP on stdin and stdout.
 
-    With --write an agent can read for an index: it is handed texts, and what it answers is what searches go by.
+    `retriever serve` offers the same tools at /mcp. With --write an agent can read for an index: it receives texts, and
+    searches use the answers that it returns.
 
-    Example: retriever mcp --index indexes
+    Example: retriever mcp --indexes indexes
     """
     from retriever.core.registry import require_extra
 
@@ -97,4 +105,4 @@ def mcp(
     from retriever.api.mcp.server import run
     from retriever.api.settings import ServerSettings
 
-    run(ServerSettings(index), writing=write)
+    run(ServerSettings(indexes), writing=write)

@@ -1,4 +1,4 @@
-"""`retriever teach` and `retriever diagnose`: what a question means, by examples, and whether the model follows it."""
+"""`retriever teach` and `retriever diagnose`: teach a question by examples, and check if the model follows it."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 
 def teach(
-    instruction: Annotated[str, typer.Option(help="The question that is taught.")],
+    instruction: Annotated[str, typer.Option(help="Question to teach.")],
     examples: Annotated[
         Path | None,
         typer.Argument(
-            help="JSONL file, a row an example: the document's id or its text, and the answer. Without a file, the "
-            "examples that the index keeps for the question are learned."
+            help="JSON Lines file, one example per row: id or text of the document, and the answer. Without a file, "
+            "the examples that the index keeps for the question are learned."
         ),
     ] = None,
     index: IndexOption = DEFAULT_INDEX,
     tune: Annotated[
-        bool, typer.Option("--tune", help="Fine-tune the plain reader besides, where that helps: minutes.")
+        bool, typer.Option("--tune", help="Fine-tune the base encoder too, if that helps; takes minutes.")
     ] = False,
     forget: Annotated[
         bool, typer.Option("--forget", help="Forget what the question was taught; the index keeps its examples.")
@@ -35,20 +35,20 @@ def teach(
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
-    """Teach a question by three examples or more an answer; searches and clusters under it use them at once.
+    """Teach the model a question by examples.
 
-    No text is read again, but for examples that the question's view lacks. What was taught before is replaced. The
-    index keeps the answers and the examples; the page Teach of the app shows them and adds to them. The answer "none
-    of these" is for texts that give no other. With --tune the plain reader is fine-tuned on the examples too, and
-    reads every text again: for questions that are not followed.
+    Give at least three examples of each answer; searches and clusters under the question use them at once. They replace
+    what was taught before. The index keeps the answers and the examples; the page Teach of the app shows them and adds
+    to them. The answer "none of these" is for texts that give no other. Texts are not embedded again, except with
+    --tune: it fine-tunes the base encoder on the examples too, for questions that the model does not follow.
 
     Example: retriever teach --instruction "What is the main reason for the rating?" examples.jsonl
     """
     from retriever.index.teaching.examples import read_examples
     from retriever.workspace import Index
 
-    refuse(forget and tune, "--forget fine-tunes nothing.", "Leave --tune away.")
-    refuse(forget and examples is not None, "--forget takes no examples.", "Leave the file away, or --forget.")
+    refuse(forget and tune, "--forget fine-tunes nothing.", "Leave out --tune.")
+    refuse(forget and examples is not None, "--forget takes no examples.", "Leave out the file, or --forget.")
     with Index(index, device=device) as opened, output.ProgressLine() as line:
         if forget:
             opened.teaching.forget(instruction)
@@ -65,7 +65,9 @@ def teach(
         taught = None if lessons is None else asdict(lessons)
         output.document({"instruction": instruction.strip(), "taught": taught})
     elif lessons is None:
-        output.result(printable(f"{instruction.strip()}: forgotten; the untaught view serves again."))
+        output.result(
+            printable(f"{instruction.strip()}: the examples were deleted; searches use the untaught view again.")
+        )
     else:
         _render_lessons(instruction.strip(), lessons)
 
@@ -73,22 +75,22 @@ def teach(
 def _render_lessons(instruction: str, lessons: "Lessons") -> None:
     from retriever.index.teaching.examples import LEAST
 
-    output.result(printable(f"{instruction}: taught by {sum(lessons.answers.values())} examples."))
+    output.result(printable(f"{instruction}: learned from {sum(lessons.answers.values())} examples."))
     output.table(["answer", "examples"], [[answer, count] for answer, count in lessons.answers.items()])
     for answer, count in lessons.unlearned.items():
         examples = f"{count} example{'' if count == 1 else 's'}" if count else "no example"
         output.say(printable(f"{answer}: {examples}, not learned; an answer needs {LEAST}."))
     output.result()
     output.table(
-        ["examples left out and answered rightly", "share", "95 % interval"],
-        [_row("untaught, by the nearest examples", lessons.before), _row("taught", lessons.after)],
+        ["held-out examples answered correctly", "share", "95 % interval"],
+        [_row("before, by the nearest examples", lessons.before), _row("after", lessons.after)],
     )
     if lessons.tuned:
-        output.say("The plain reader was fine-tuned for this question.")
+        output.say("The base encoder was fine-tuned for this question.")
     elif lessons.tuned is False:
-        output.say("Fine-tuning the plain reader did not help with examples left out, and was not kept.")
+        output.say("Fine-tuning the base encoder did not help with held-out examples, so it was not kept.")
     if lessons.after.value < lessons.before.value:
-        output.say("These examples made it no better. More of them may help; --forget goes back to the untaught view.")
+        output.say("These examples did not improve it. More examples may help; --forget returns to the untaught view.")
 
 
 def _row(name: str, held: "Held") -> list[object]:
@@ -104,18 +106,20 @@ _GROUPED = {
 
 
 def diagnose(
-    instruction: Annotated[str, typer.Option(help="The instruction in question.")],
+    instruction: Annotated[str, typer.Option(help="Instruction to check.")],
     index: IndexOption = DEFAULT_INDEX,
     pairs: Annotated[
         Path | None,
         typer.Option(
-            help='JSONL rows {"a": TEXT, "b": TEXT, "same": true} for what is the same under the instruction.'
+            help='JSON Lines of text pairs that are the same under it, or not: {"a": TEXT, "b": TEXT, "same": true}.'
         ),
     ] = None,
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
-    """Show the verdict on an instruction with what it rests on; it is found and stored first where there is none.
+    """Check whether the model follows an instruction.
+
+    The verdict and its measurements are shown; they are computed and stored at the first call.
 
     Example: retriever diagnose --instruction "What kind of product is it?" --index indexes/demo
     """

@@ -1,4 +1,4 @@
-"""`retriever verify`, `repair`, `reembed`, `export` and `import`: a whole index checked, mended, read anew or moved."""
+"""`retriever verify`, `repair`, `reembed`, `export` and `import`: check, repair, embed again or move an index."""
 
 from pathlib import Path
 from shlex import quote
@@ -18,11 +18,13 @@ LOST = 3
 def verify(
     index: IndexOption = DEFAULT_INDEX,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Read every row, and embed a sample of texts again; loads the model.")
+        bool, typer.Option("--deep", help="Read every row and embed a sample of texts again; loads the model.")
     ] = False,
     json: JsonOption = False,
 ) -> int:
-    """Check that an index is what was stored; nothing is mended. Exits 4 when something is damaged.
+    """Check an index for damage, and change nothing.
+
+    Exits 4 when something is damaged.
 
     Example: retriever verify --deep
     """
@@ -36,17 +38,18 @@ def verify(
         output.result(printable(f"damaged: {finding.artefact}: {finding.problem}"))
         output.result(f"         {finding.remedy}")
     sampled = f", {report.embedded} texts embedded again" if deep else ""
-    verdict = "whole" if report.whole else f"{len(report.findings)} things damaged"
-    output.result(f"{report.path}: {verdict} ({report.files} FAISS files hashed{sampled}, {report.seconds:.1f} s).")
+    verdict = "no damage found" if report.whole else f"{len(report.findings)} problems found"
+    output.result(f"{report.path}: {verdict} ({report.files} FAISS files checked{sampled}, {report.seconds:.1f} s).")
     return 0 if report.whole else DAMAGED
 
 
 @command_options(Build)
 def repair(index: IndexOption = DEFAULT_INDEX, *, json: JsonOption = False, **options: object) -> int:
-    """Make an index whole: rebuild what follows from the rest of it, embed lost vectors, and name what is lost.
+    """Repair a damaged index, and compact it.
 
-    It also compacts: every view's vector index is built anew, and the space of deleted documents is freed.
-    Exits 3 when something was lost, 4 when an index is left as it was, to be restored from a copy.
+    The command rebuilds derived files, embeds lost vectors and names what cannot be recovered. It also builds all
+    vector indexes anew and frees the space of deleted documents. Exits 3 when something was lost, and 4 when the index
+    cannot be repaired and was left as it was: restore it from a copy.
 
     Example: retriever repair --index indexes/default
     """
@@ -59,7 +62,7 @@ def repair(index: IndexOption = DEFAULT_INDEX, *, json: JsonOption = False, **op
         for verb, things in (("rebuilt", done.rebuilt), ("lost", done.lost)):
             for thing in things:
                 output.result(printable(f"{verb}: {thing}"))
-        output.result(f"{index} is whole; {len(done.generations)} vector indexes were built.")
+        output.result(f"{index} is intact; {len(done.generations)} vector indexes were built.")
     return LOST if done.lost else 0
 
 
@@ -70,25 +73,26 @@ _LONGEST = 60  # characters of an instruction
 def reembed(
     index: IndexOption = DEFAULT_INDEX,
     encoder: Annotated[
-        str | None, typer.Option(help="The new question reader: a name, METHOD:BACKBONE or a checkpoint folder.")
+        str | None, typer.Option(help="New instruction encoder: a name, METHOD:BACKBONE or a checkpoint folder.")
     ] = None,
     plain: Annotated[
         str | None,
-        typer.Option(help="The new plain reader: a sentence-transformers model, or none for the question reader."),
+        typer.Option(help="New base encoder: a sentence-transformers model, or none to use the instruction encoder."),
     ] = None,
-    rollback: Annotated[bool, typer.Option("--rollback", help="Go back to the encoders before.")] = False,
+    rollback: Annotated[bool, typer.Option("--rollback", help="Return to the previous encoders.")] = False,
     forget: Annotated[
-        bool, typer.Option("--forget", help="Remove the vectors of the encoders before: no way back then.")
+        bool,
+        typer.Option("--forget", help="Delete the vectors of the previous encoders; --rollback is impossible then."),
     ] = False,
     *,
     device: DeviceOption = "auto",
     json: JsonOption = False,
     **options: object,
 ) -> None:
-    """Embed an index with other encoders, beside the old vectors, and switch when all is there.
+    """Embed an index again with other encoders.
 
-    Searches go on with the old ones meanwhile. The same command again goes on where it was interrupted. Questions that
-    examples had taught are taught anew by the same examples.
+    Searches use the old vectors until all new ones are there. The same command continues an interrupted run. Questions
+    that were taught by examples are taught again with the same examples.
 
     Example: retriever reembed --encoder models/reviews
     """
@@ -98,8 +102,8 @@ def reembed(
     named = encoder is not None or plain is not None
     refuse(
         named + rollback + forget != 1,
-        "There is nothing to do, or too much.",
-        "Give --encoder or --plain, or --rollback, or --forget.",
+        "Give encoders, --rollback or --forget, and only one of these.",
+        "For example: retriever reembed --encoder models/reviews",
     )
     indexing = made(Embedding, options).options(device)
     if named:
@@ -111,30 +115,29 @@ def reembed(
     if json:
         output.document(done.to_json())
         return
-    plain_reader = f", plain reader {done.plain}" if done.plain else ""
+    with_base = f", base encoder {done.plain}" if done.plain else ""
     output.result(
-        f"{index}: encoder {done.encoder}{plain_reader}, {done.embedded} vectors computed, "
-        f"{len(done.dropped)} views removed."
+        f"{index}: encoder {done.encoder}{with_base}, {done.embedded} vectors computed, {len(done.dropped)} views removed."
     )
     if done.left:
-        output.result(f"{len(done.left)} views were not whole: searches fill them again.")
+        output.result(f"{len(done.left)} views were incomplete: searches fill them again.")
     for instruction, lessons in done.retaught.items():
         after = lessons.after
         output.result(
-            f"{shortened(instruction, _LONGEST)} was taught anew by its {sum(lessons.answers.values())} examples: "
-            f"{after.value:.0%} of those left out are answered rightly ({after.low:.0%} to {after.high:.0%})."
+            f"{shortened(instruction, _LONGEST)} was taught again with its {sum(lessons.answers.values())} examples: "
+            f"{after.value:.0%} of held-out examples are answered correctly ({after.low:.0%} to {after.high:.0%})."
         )
     for instruction, why in done.untaught.items():
         output.say(
-            f"{shortened(instruction, _LONGEST)} could not be taught anew: {printable(why)} Teach it again: "
+            f"{shortened(instruction, _LONGEST)} could not be taught again: {printable(why)} Teach it yourself: "
             f"retriever teach --index {quote(str(index))} --instruction {quote(printable(instruction))} EXAMPLES.jsonl"
         )
     if done.previous is not None:
-        output.say("`retriever reembed --rollback` goes back, `--forget` frees the old vectors.")
+        output.say("`retriever reembed --rollback` returns to the previous encoders; `--forget` deletes their vectors.")
 
 
 def export(
-    archive: Annotated[Path, typer.Argument(help="File to write, with --to parquet a folder; it must not exist.")],
+    archive: Annotated[Path, typer.Argument(help="File to write, or folder with --to parquet; it must not exist.")],
     index: IndexOption = DEFAULT_INDEX,
     to: Annotated[
         Literal["archive", "parquet"],
@@ -142,7 +145,9 @@ def export(
     ] = "archive",
     json: JsonOption = False,
 ) -> None:
-    """Write an index as one file that another machine can import, or hand it over to other software.
+    """Export an index as one file, or as Parquet.
+
+    `retriever import` reads both, also on another machine. They contain the texts.
 
     Example: retriever export reviews.tar --index indexes/reviews
     """
@@ -156,18 +161,22 @@ def export(
         held = done.manifest
         output.result(
             f"{archive}: {held['documents']} documents, {len(held['views'])} views, {done.bytes / 1e6:.1f} MB. It "
-            "holds the texts: keep it as private as the index."
+            "contains the texts: protect it like the index."
         )
         for instruction in held.get("left", []):
-            output.say(printable(f"Left out, since it lacks texts: {instruction or 'the base view'}"))
+            output.say(
+                printable(f"Left out, because some texts are not embedded under it: {instruction or 'the base view'}")
+            )
 
 
 def import_(
-    archive: Annotated[Path, typer.Argument(help="File, or folder of Parquet, that `retriever export` wrote.")],
+    archive: Annotated[Path, typer.Argument(help="File or Parquet folder that `retriever export` wrote.")],
     index: IndexOption = DEFAULT_INDEX,
     json: JsonOption = False,
 ) -> None:
-    """Make an index of an archive, once everything in it is found to be what its manifest says.
+    """Create an index from an exported file.
+
+    All contents are checked against the manifest first.
 
     Example: retriever import reviews.tar --index indexes/reviews
     """
@@ -183,4 +192,6 @@ def import_(
         output.document(done.to_json())
         return
     held = done.manifest
-    output.result(f"{index}: {held['documents']} documents, {len(held['views'])} views, made {held['created'][:10]}.")
+    output.result(
+        f"{index}: {held['documents']} documents, {len(held['views'])} views, exported {held['created'][:10]}."
+    )

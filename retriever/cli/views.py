@@ -1,4 +1,4 @@
-"""`retriever status` and `retriever views`: what an index holds, and the questions it has answers to."""
+"""`retriever status` and `retriever views`: the contents of an index and its views."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,7 +22,7 @@ _LONGEST = 60  # characters of an instruction
 
 
 def status(index: IndexOption = DEFAULT_INDEX, json: JsonOption = False) -> None:
-    """Show documents, views, generations, the last runs and the rows they skipped.
+    """Show documents, views, recent runs and skipped rows.
 
     Example: retriever status --index indexes/default
     """
@@ -38,7 +38,7 @@ def status(index: IndexOption = DEFAULT_INDEX, json: JsonOption = False) -> None
         f"{state.path}: {state.documents} documents{units}, {state.texts} distinct texts, "
         f"{state.size_bytes / 1e6:.1f} MB"
     )
-    for role, reader in (("encoder", state.encoder), ("plain reader", state.plain)):
+    for role, reader in (("instruction encoder", state.encoder), ("base encoder", state.plain)):
         if reader is not None:
             output.result(f"{role} {reader.get('name')}, fingerprint {str(reader.get('fingerprint'))[:12]}")
     output.result()
@@ -68,14 +68,14 @@ def status(index: IndexOption = DEFAULT_INDEX, json: JsonOption = False) -> None
         where = f"{row['file']}, line {row['line']}" if row["file"] else f"document {row['id']}"
         output.result(printable(f"skipped: {where}: {row['reason']}"))
     if len(state.quarantined) > _SKIPPED_ROWS:
-        output.result(f"... and {len(state.quarantined) - _SKIPPED_ROWS} more; --json has them all.")
+        output.result(f"... and {len(state.quarantined) - _SKIPPED_ROWS} more; --json lists all.")
 
 
 def _built_with(chosen: "Mapping[str, JSON]") -> str:
     """Describe the vector indexes' build options in a sentence."""
     where = f" at {chosen['location']}" if chosen["location"] else ""
     if chosen["backend"] == "faiss":
-        where = f", factory {chosen['factory']}, recall@10 from {chosen['min_recall']}"
+        where = f", factory {chosen['factory']}, recall@10 at least {chosen['min_recall']}"
     return printable(f"Vector indexes are built with {chosen['backend']}{where}.")
 
 
@@ -83,23 +83,22 @@ def _built_with(chosen: "Mapping[str, JSON]") -> str:
 def views(
     index: IndexOption = DEFAULT_INDEX,
     complete: Annotated[
-        list[str] | None, typer.Option(help="Embed what the view of this instruction lacks; repeatable, one pass.")
+        list[str] | None, typer.Option(help="Embed all texts under this instruction; repeatable, all in one pass.")
     ] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option(help="Remove the view of this instruction with its vectors; repeatable.")
-    ] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="Delete the view of this instruction; repeatable.")] = None,
     limit: Annotated[
-        str | None, typer.Option(help="Most that the vectors of views filled as needed may take: 500MB, 2GB, or none.")
+        str | None, typer.Option(help="Largest size of all views that are filled as needed: 500MB, 2GB, or none.")
     ] = None,
     *,
     device: DeviceOption = "auto",
     json: JsonOption = False,
     **options: object,
 ) -> None:
-    """List the views of an index; complete some, drop others, and limit those that are filled as needed.
+    """List the views of an index, and complete or delete some.
 
-    Views fill as needed by searches, and by clusters of a part. Beyond the limit those used longest ago lose vectors
-    first. The base view and completed views lose none.
+    A view holds the vectors of the texts under one instruction. Searches, and clusters of a filtered part, fill views
+    as needed; beyond the limit, the least recently used views lose vectors first. The base view and completed views
+    lose none.
 
     Example: retriever views --complete "What broke?" --drop "How do they feel?"
     """
@@ -122,7 +121,7 @@ def views(
         if view.taught is None:
             say_verdict(view.verdict, of=f'"{shortened(view.instruction, _LONGEST)}": ')
     if most is not None:
-        output.say(f"Views filled as needed take at most {output.format_bytes(most)}.")
+        output.say(f"Views that are filled as needed use at most {output.format_bytes(most)}.")
 
 
 def _render(statuses: list["ViewStatus"]) -> None:
@@ -157,7 +156,7 @@ def _taught(view: "ViewStatus") -> str:
 def _filled(view: "ViewStatus") -> str:
     if view.lazy:
         return "as needed"
-    return "whole" if view.coverage == 1 else "in part"
+    return "completely" if view.coverage == 1 else "partly"
 
 
 def _followed(view: "ViewStatus") -> str:

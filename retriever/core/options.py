@@ -30,6 +30,7 @@ class Option:
         least: smallest number; None for any.
         longest: most characters; None for any.
         public: whether doors offer it; otherwise it is for programs in Python.
+        advanced: whether a command's help leaves it to docs/cli.md.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Option:
     least: int | None
     longest: int | None
     public: bool
+    advanced: bool
 
     @property
     def plain_type(self) -> Any:  # noqa: ANN401 - a type
@@ -58,9 +60,10 @@ def option(
     least: int | None = None,
     longest: int | None = None,
     public: bool = True,
+    advanced: bool = False,
 ) -> Any:  # noqa: ANN401 - as dataclasses.field
     """Declare a field of a dataclass as an option; arguments as the attributes of `Option`."""
-    metadata = {"help": help, "least": least, "longest": longest, "public": public}
+    metadata = {"help": help, "least": least, "longest": longest, "public": public, "advanced": advanced}
     return field(default=default, metadata={_OPTION: metadata})
 
 

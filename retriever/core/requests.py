@@ -15,7 +15,10 @@ WHERE = (
 )
 """The help of a filter, wherever one is an option."""
 
-READER = "Reads texts under the instruction from now on: chat:MODEL, chat:URL#MODEL, given, or default."
+READER = (
+    "Reader of the instruction from now on: a language model (chat:MODEL or chat:URL#MODEL), imported answers (given), "
+    "or the encoder of the index (default)."
+)
 """The help of a reader that is named by who keeps the index."""
 
 _NEEDS_QUERY = ("instruction", "mode", "steps", "reader")
@@ -34,15 +37,15 @@ class SearchRequest:
             range, or the regular expression is none.
     """
 
-    query: str | None = option(None, "What to look for.")
+    query: str | None = option(None, "Words or a sentence to search for.")
     _: KW_ONLY
-    instruction: str | None = option(None, "What to look at in every text, in plain words: 'What broke?'.")
-    k: int = option(10, "Hits wanted.", least=1)
+    instruction: str | None = option(None, "Question to search under: 'What broke?'.")
+    k: int = option(10, "Number of hits.", least=1)
     where: str | None = option(None, WHERE)
-    mode: Mode = option("auto", "By vectors (dense), by words (lexical), both (hybrid), or auto.")
-    like: str | None = option(None, "Instead of a query, the id of a document that hits resemble.")
+    mode: Mode = option("auto", "By vectors (dense), by words (lexical), both (hybrid), or auto.", advanced=True)
+    like: str | None = option(None, "Id of a document to find similar ones, in place of a query.")
     regex: str | None = option(
-        None, "A regular expression that texts hold: '(?i)charg(er|ing)'; with or without a query.", longest=LONGEST
+        None, "Regular expression that texts match: '(?i)charg(er|ing)'; with or without a query.", longest=LONGEST
     )
     reader: str | None = option(None, READER)
     steps: int | None = option(None, "K soft tokens for the query (GIRCSE).", least=1, public=False)
@@ -55,7 +58,7 @@ class SearchRequest:
             given = (getattr(self, name) or "").strip()
             object.__setattr__(self, name, given or None)
         if self.query is not None and is_blank(self.query):
-            raise UsageError("A query is empty.", hint="Say what to look for.")
+            raise UsageError("A query is empty.", hint="Say what to search for.")
         require_text(*filter(None, (self.query, self.instruction, self.like)))
         self._check_subject()
         if self.k < 1:
@@ -66,22 +69,22 @@ class SearchRequest:
             raise UsageError(f"Unknown mode {self.mode!r}.", hint=f"Known: {', '.join(get_args(Mode))}.")
         if self.like is not None and self.mode in ("lexical", "hybrid"):
             raise UsageError(
-                f"What resembles a document is found by vectors, not in mode {self.mode}.",
+                f"Similar documents are found by vectors, not in mode {self.mode}.",
                 hint="Leave the mode out, or search for the words of the document.",
             )
         if self.reader is not None and self.instruction is None:
-            raise UsageError("A reader answers a question.", hint='Say it: --instruction "What broke?"')
+            raise UsageError("A reader needs an instruction.", hint='Add one: --instruction "What broke?"')
         if self.regex is not None:
             TextPattern(self.regex)
 
     def _check_subject(self) -> None:
         """Refuse a search for nothing or for two things, and options that need a query where there is none."""
         if self.query is not None and self.like is not None:
-            raise UsageError("Give either a query or like.", hint="They are two kinds of search.")
+            raise UsageError("A query and like exclude each other.", hint="Leave out one of them.")
         if self.query is not None or self.like is not None:
             return
         if self.regex is None:
-            raise UsageError("There is nothing to look for.", hint="Give a query, like, or regex.")
+            raise UsageError("There is nothing to search for.", hint="Give a query, like, or regex.")
         for name in _NEEDS_QUERY:
             if getattr(self, name) not in (None, "auto"):
                 raise UsageError(

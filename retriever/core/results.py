@@ -105,7 +105,7 @@ class KnownAnswers:
     @property
     def sentence(self) -> str:
         """The numbers, and what they mean for the result."""
-        return f"Answers of {self.answers} of {self.texts} texts are known; the filter looks at these alone."
+        return f"The filter uses the known answers of {self.answers} of {self.texts} texts."
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,7 +186,7 @@ def _check_string(text: str, place: str) -> None:
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise _RowError(f"{place!r} holds half a surrogate pair, which is not text; write it anew") from None
+            raise _RowError(f"{place!r} holds half a surrogate pair, which is not text; correct it") from None
 
 
 def _seen(values: Mapping[str, object]) -> str:

@@ -181,8 +181,8 @@ class Line:
         """Return the reason to give where the line cannot be decoded."""
         place = f"at position {error.start + 1}"
         if self.encoding != UTF8:
-            return f"not {self.encoding}: the character {place}; mend it, or name another encoding"
-        return f"not UTF-8: byte 0x{error.object[error.start]:02x} {place}; mend it, or name the file's encoding"
+            return f"not {self.encoding}: the character {place}; correct it, or name another encoding"
+        return f"not UTF-8: byte 0x{error.object[error.start]:02x} {place}; correct it, or name the file's encoding"
 
 
 def read_lines(stream: BinaryIO, file: str, encoding: str) -> Iterator[Line]:

@@ -1,4 +1,4 @@
-"""HTML in texts: entities are decoded and tags taken out, in files where they recur, of texts that are not about them.
+"""HTML in texts: entities are decoded; tags are taken out in files where they recur; texts about HTML stay as they are.
 
 Only names that HTML has count: ``&eacute;`` and ``<br>``, not ``&foo;``, ``a < b`` or ``vector<int>``. A tag that a
 sentence speaks of (``use the <br> tag``, or one in quotes) stays, and so does a ``<b>`` that is never closed.
@@ -41,8 +41,9 @@ _SPOKEN_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _SPOKEN_AFTER = re.compile(r"\s+(?:tags?|elements?|entit(?:y|ies)|attributes?)\b", re.IGNORECASE)
+_ABOUT = re.compile(r"(?<![./\w-])x?html\b", re.IGNORECASE)
 _ROUNDS = 3  # of decoding: what was escaped twice, and once more
-_SHARE = 0.01  # of a file's texts, and at least two, in which markup recurs
+_SHARE = 0.01  # of a file's texts, and at least two, in which tags recur
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +70,16 @@ NO_MARKUP = Markup()
 
 
 def find_markup(texts: Iterable[object]) -> Markup:
-    """Return the HTML that recurs in the texts of a file: in a hundredth of them and in two at least.
+    """Return which parts of HTML are markup in the texts of a file.
 
-    A file in which tags are spoken of as often as they are used is about HTML, and has none.
+    Entities are, unless as many texts speak of HTML as have some. Tags are if they recur, in a hundredth of the texts
+    and in two at least, and more texts use them all than do not: to take out a tag that was meant loses more than to
+    decode an entity.
 
     Args:
         texts: taken one by one; values that are no texts do not count.
     """
-    total, entities, tags, spoken = 0, 0, 0, 0
+    total, entities, tags, unused, about = 0, 0, 0, 0, 0
     for text in texts:
         if isinstance(text, str):
             total += 1
@@ -84,9 +87,17 @@ def find_markup(texts: Iterable[object]) -> Markup:
                 decoded = _decoded(text)
                 every = list(_TAG.finditer(decoded))
                 used = _markup_tags(decoded, every)
-                entities, tags, spoken = entities + (decoded != text), tags + bool(used), spoken + (used != every)
-    least = max(2, _SHARE * total, spoken + 1)
-    return Markup(entities >= least, tags >= least)
+                entities, tags, unused = entities + (decoded != text), tags + bool(used), unused + (used != every)
+                about += _is_about_html(text, every)
+    return Markup(entities > about, tags >= max(2, _SHARE * total, unused + 1))
+
+
+def _is_about_html(text: str, tags: Iterable[re.Match[str]]) -> bool:
+    """Return whether a text speaks of HTML, of an entity or of one of its tags, which may be of its decoded form."""
+    spoken = any(_spoken_of(tag.string, tag) for tag in tags)
+    return spoken or any(
+        _spoken_of(text, entity) or _ABOUT.search(text) is not None for entity in _ENTITY.finditer(text)
+    )
 
 
 def _decoded(text: str) -> str:

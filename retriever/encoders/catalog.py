@@ -150,7 +150,7 @@ def require_sentence_model(name: str) -> None:
     if any(str(kind).endswith(("ForCausalLM", "LMHeadModel")) for kind in kinds):
         raise EncoderError(
             f"{folder} holds a {kinds[0]}, a language model, and no sentence-transformers model.",
-            hint=f"As the question reader it is --encoder METHOD:{name}.",
+            hint=f"As the instruction encoder it is --encoder METHOD:{name}.",
         )
 
 

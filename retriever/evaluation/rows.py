@@ -70,7 +70,7 @@ class LabelledRow:
 
     def problem(self, what: str) -> InputError:
         """Return the error to raise when this row cannot be used."""
-        return InputError(f"{self.file}, row {self.line}: {what}.", hint="Mend or remove the row.")
+        return InputError(f"{self.file}, row {self.line}: {what}.", hint="Correct or remove the row.")
 
 
 def read_rows(folder: Path, name: str) -> list[LabelledRow]:
@@ -85,7 +85,7 @@ def read_rows(folder: Path, name: str) -> list[LabelledRow]:
             rows = []
             for row in read_jsonl(stream, str(path)):
                 if row.values is None:
-                    raise InputError(f"{path}, row {row.line}: {row.problem}.", hint="Mend or remove the row.")
+                    raise InputError(f"{path}, row {row.line}: {row.problem}.", hint="Correct or remove the row.")
                 rows.append(LabelledRow(str(path), row.line, row.values))
     except OSError as error:
         raise InputError(

@@ -18,7 +18,7 @@ from retriever.index.sources.catalog import Listed, own_views, serving
 from retriever.index.sources.making import counting
 from retriever.index.sources.source import Source
 from retriever.index.verdicts.judging import TEXTS, judge_view, wants_judging
-from retriever.index.verdicts.stored import cannot_be_judged, stored_verdict
+from retriever.index.verdicts.stored import stored_verdict
 from retriever.store.filters import Filter
 from retriever.store.views import View
 
@@ -165,7 +165,7 @@ def _is_unjudged(opened: Opened, root: Source) -> bool:
     view, store = opened.sources.view(root), opened.store
     if root.costly or view is None:
         return not root.costly
-    return stored_verdict(store, view.view_id) is None and not cannot_be_judged(store, view.view_id)
+    return stored_verdict(store, view.view_id) is None
 
 
 def judging_cost(questions: float) -> float:

@@ -18,7 +18,7 @@ VIEW_SETTINGS = ("fingerprint", "pooling", "steps", "look_ahead", "dtype")
 _UNSAID: Mapping[str, JSON] = {"pooling": "", "dtype": "float32"}
 """Values in a view's key where a description says nothing."""
 
-REEMBED = "`retriever reembed --encoder NAME` (or `--plain NAME`, for the plain reader) embeds the index with another"
+REEMBED = "`retriever reembed --encoder NAME` (or `--plain NAME`, for the base encoder) embeds the index with another"
 
 OnTexts = Callable[[int, int], None]
 """Called with texts read, about, and texts there are; what it raises ends the reading."""

@@ -134,8 +134,11 @@ class Indexer:
         if self.report.truncated:
             self.report.notes.append(self._truncated_note())
         for limit, cut in (+self._cut_later).items():
-            texts = "1 text was" if cut == 1 else f"{cut} texts were"
-            self.report.notes.append(f"{texts} cut to the {limit} tokens that the instruction encoder reads.")
+            texts = "1 text is" if cut == 1 else f"{cut} texts are"
+            self.report.notes.append(
+                f"{texts} longer than the {limit} tokens that the instruction encoder reads: under an instruction, "
+                "only the beginning counts."
+            )
         self._options.workers.spool_of(self._store.path.parent).clear()
         return self._finished()
 
@@ -337,10 +340,15 @@ class Indexer:
 
     def _truncated_note(self) -> str:
         cut, ids = self.report.truncated, ", ".join(self.report.truncated_ids[:_SHOWN])
-        texts = "1 text was" if cut == 1 else f"{cut} texts were"
+        texts = "1 text is" if cut == 1 else f"{cut} texts are"
         more = f" and {cut - _SHOWN} more" if cut > _SHOWN else ""
-        parts = "" if kind(self._store) == "sentences" else " Searches without an instruction find all parts of them."
-        return f"{texts} cut to the encoder's {self._base.reader.spec.max_text_tokens} tokens: {ids}{more}.{parts}"
+        use = (
+            "Only the beginning is searched."
+            if kind(self._store) == "sentences"
+            else "Searches without an instruction find all parts; clusters use the beginning."
+        )
+        limit = self._base.reader.spec.max_text_tokens
+        return f"{texts} longer than the {limit} tokens that the encoder reads at once: {ids}{more}. {use}"
 
     def _delete_absent(self) -> None:
         if self._anonymous:

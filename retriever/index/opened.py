@@ -161,7 +161,7 @@ class Opened(Closing):
         if isinstance(given, Encoder) and given.fingerprint == readers.question["fingerprint"]:
             given = "none"
         if given is not None and (given == "none") is not (readers.plain is None):
-            has = "no plain reader" if readers.plain is None else f"the plain reader {readers.plain.get('name')}"
+            has = "no base encoder" if readers.plain is None else f"the base encoder {readers.plain.get('name')}"
             raise EncoderMismatchError(
                 f"{self.path} has {has}.",
                 hint="`retriever reembed --plain NAME` gives it another one, `--plain none` takes it away.",

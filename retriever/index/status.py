@@ -48,6 +48,12 @@ def view_states(store: Store) -> list[ViewStatus]:
         return [_state(store, sources, family(among, view), texts) for view in own_views(store)]
 
 
+def texts_read(store: Store, view_id: int) -> tuple[int, int]:
+    """Return how many distinct texts have a vector in a view, and how many there are."""
+    with store.snapshot():
+        return store.vectors.count_live(view_id), len(store.documents.live_contents())
+
+
 def _state(store: Store, sources: Sources, made: Sequence[Listed], texts: int) -> ViewStatus:
     """Return the state of a view, which is given with those made of it."""
     view, vectors = made[0].view, store.vectors

@@ -177,12 +177,12 @@ def _section(kind: type[_T], default: _T | None, values: Mapping[str, Any], plac
     try:
         text = json.dumps({**merged, **values}, default=str)
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, lists of thousands of levels
-        raise UsageError(f"{place}: a value cannot be used: {error}.", hint="Mend the file.") from error
+        raise UsageError(f"{place}: a value cannot be used: {error}.", hint="Correct the file.") from error
     try:
         return TypeAdapter(kind).validate_json(text, strict=True)
     except ValidationError as error:
         key = str(next(iter(error.errors()[0]["loc"]), ""))
-        raise UsageError(f"{place}: {problem(key, values.get(key), error)}", hint="Mend the file.") from error
+        raise UsageError(f"{place}: {problem(key, values.get(key), error)}", hint="Correct the file.") from error
     except UsageError as error:
         raise UsageError(f"{place}: {error.message}", hint=error.hint) from error
 

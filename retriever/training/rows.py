@@ -140,7 +140,7 @@ def read_training_rows(paths: Sequence[str | Path], *, encoding: str | None = No
                 bad.append(row)
         if first is not None and len(rows) == before:
             raise InputError(
-                f"{path}: no row can be used. The first, row {first.line}: {first.reason}.", hint="Mend the rows."
+                f"{path}: no row can be used. The first, row {first.line}: {first.reason}.", hint="Correct the rows."
             )
         mappings[str(path)] = describe(reader.used)
     if not rows:

@@ -73,7 +73,7 @@ def test_answers_that_are_put_are_shown_and_searches_go_by_them(server):
         ({"r1": 5}, WHO, "answers.r1"),
         ({}, WHO, "names 0 documents"),
         (dict.fromkeys(map(str, range(1001)), "x"), WHO, "names 1001 documents"),
-        ({"r1": "x"}, "  ", "A reader answers a question"),
+        ({"r1": "x"}, "  ", "A reader needs an instruction"),
         ({"r1": "x"}, "", "instruction"),
         ({"r1": "x"}, "w" * 2001, "instruction has 2001 characters"),
     ],
@@ -143,7 +143,7 @@ def test_filters_over_answers_hold_over_http_and_for_agents(server):
     assert (sorted(job["result"]["assignments"]), job["result"]["known_answers"]["answers"]) == (["r1", "r4"], 3)
     hits = answer(server, "search", token=READER, query="it", **asked)
     assert sorted(hit["id"] for hit in hits["hits"]) == ["r1", "r4"]
-    assert hits["filter"] == "Answers of 3 of 30 texts are known; the filter looks at these alone."
+    assert hits["filter"] == "The filter uses the known answers of 3 of 30 texts."
     for more in ("r1", "r7"):
         put(server, {more: "a cook"})
         groups = answer(server, "cluster", token=READER, k=1, **asked)
@@ -170,7 +170,7 @@ def test_what_is_handed_out_is_bounded(server, indexes, encoder, plain):
     assert len(texts) < 20
     assert len(found["left_out"]) == 2
     assert failed(server, "texts_to_answer", "n", token=WRITER, instruction=WHO, n=MOST_TEXTS + 1)
-    assert failed(server, "texts_to_answer", "A reader answers a question", token=WRITER, instruction=" ")
+    assert failed(server, "texts_to_answer", "A reader needs an instruction", token=WRITER, instruction=" ")
 
 
 def test_an_agent_is_told_what_is_no_answer_and_takes_back_by_an_empty_phrase(server):

@@ -65,7 +65,7 @@ def started(command, tmp_path):
     (tmp_path / "corpus.jsonl").write_text('{"id": "first", "text": "The kettle broke."}\n')
     indexing = command("index", "corpus.jsonl", "--index", "indexes/reviews", "--plain", "none")
     assert indexing.wait(120) == 0, indexing.stderr.read()
-    process = command("serve", "--index", "indexes", "--port", "0")
+    process = command("serve", "--indexes", "indexes", "--port", "0")
     line = process.stderr.readline()
     assert line.startswith("Serving at http://127.0.0.1:"), line + process.stderr.read()
     return process, line.split()[2].rstrip(",")

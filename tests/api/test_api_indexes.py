@@ -103,7 +103,7 @@ def test_documents_are_fetched_in_the_order_asked_for(server):
 
 
 SENSELESS = [
-    ({}, ["nothing to look for"]),
+    ({}, ["nothing to search for"]),
     ({"query": " "}, ["A query is empty"]),
     ({"query": "x", "k": 0}, ["k", "greater than or equal to 1"]),
     ({"query": "x", "k": 51}, ["k is 51", "50"]),

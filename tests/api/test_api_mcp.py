@@ -129,8 +129,8 @@ def test_a_search_gives_ids_scores_and_addresses(server):
     assert found["left_out"] == []
     alike = answer(server, "search", like=first["id"], instruction=PRODUCT, k=2)["hits"]
     assert first["id"] not in [hit["id"] for hit in alike]
-    assert failed(server, "search", "nothing to look for")
-    assert failed(server, "search", "either a query or like", query="x", like="r1")
+    assert failed(server, "search", "nothing to search for")
+    assert failed(server, "search", "exclude each other", query="x", like="r1")
     assert failed(server, "search", "takes no argument 'filter'", "It takes: query", query="x", filter="stars = 1")
     assert failed(server, "search", "k", query="x", k=5000)
     assert failed(server, "search", "colour", query="x", where="colour = 'red'")
@@ -259,7 +259,7 @@ def test_the_command_serves_the_same_tools_over_stdio(make, indexes, tmp_path, w
     async def ask():
         command = StdioServerParameters(
             command=sys.executable,
-            args=["-m", "retriever", "mcp", "--index", str(indexes), *(["--write"] if writing else [])],
+            args=["-m", "retriever", "mcp", "--indexes", str(indexes), *(["--write"] if writing else [])],
             cwd=tmp_path,
             env=dict(os.environ, PYTHONPATH=str(ROOT)),
         )

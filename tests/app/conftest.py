@@ -71,7 +71,7 @@ def running(folder, place):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     script = Path(__file__).with_name("app_fakes.py")
-    command = [sys.executable, str(script), "app", "--index", str(folder), "--no-browser", "--port", str(port)]
+    command = [sys.executable, str(script), "app", "--indexes", str(folder), "--no-browser", "--port", str(port)]
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(SCRIPT.parents[2]), *sys.path]),

@@ -75,11 +75,11 @@ def test_a_file_with_a_bad_row_is_refused_whole(indexed, write, data, says):
 @pytest.mark.parametrize(
     ("argv", "code", "says"),
     [
-        (["--instruction", " ", "a.jsonl"], 2, "A reader answers a question"),
-        (["--instruction", " "], 2, "A reader answers a question"),
+        (["--instruction", " ", "a.jsonl"], 2, "A reader needs an instruction"),
+        (["--instruction", " "], 2, "A reader needs an instruction"),
         (["a.jsonl"], 2, "--instruction"),
         (["--instruction", WHO, "gone.jsonl"], 1, "gone.jsonl"),
-        (["--instruction", WHO, "a.jsonl", "--csv", "out.csv"], 2, "Do one after the other"),
+        (["--instruction", WHO, "a.jsonl", "--csv", "out.csv"], 2, "Import first, then list"),
         (["--instruction", WHO, "table.csv"], 1, "answer"),
     ],
 )
@@ -93,7 +93,7 @@ def test_searches_clusters_and_categories_are_filtered_by_answers(indexed, write
     rows = [("r1", "refund"), ("r2", "Refund"), ("r3", "repair")]
     give(indexed, write([{"id": id, "answer": answer} for id, answer in rows], "a.jsonl"))
     asked = ["--instruction", WHO, "--where", "answer = 'refund'"]
-    known = "Answers of 3 of 5 texts are known; the filter looks at these alone."
+    known = "The filter uses the known answers of 3 of 5 texts."
     for command in (["search", "it broke"], ["cluster", "-k", "1"], ["classify", "--into", "refund, repair"]):
         ran = indexed(*command, *asked)
         assert (ran.code, known in ran.err) == (0, True), ran.err

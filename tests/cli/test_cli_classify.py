@@ -30,13 +30,14 @@ def test_categories_are_saved_corrected_and_learned_from(indexed, write, tmp_pat
     first = indexed(*ASK, "--save", "products", "--json").document
     assert first["assignments"] == {"r1": 1, "r2": 1, "r3": 2, "r4": 2, "r5": 3}
     indexed("index", write([{"id": "r6", "text": "Another toy."}], "more.jsonl"))
-    ran = indexed("classify", "--saved", "products", "--correct", "r5=Lamp", "--as-rows", "rows.jsonl", "--json")
+    assert indexed("topics", "products", "--move", "r5=Lamp").code == 0
+    ran = indexed("classify", "--saved", "products", "--as-rows", "rows.jsonl", "--json")
     assert ran.document["assignments"] == {**first["assignments"], "r5": 2, "r6": 3}
     assert ran.document["new"] == ["r6"]
     assert [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()] == [
         {"text": "The toy broke.", "question": PRODUCT, "answer": "lamp"}
     ]
-    assert "1 rows for `retriever finetune` written to rows.jsonl" in ran.err
+    assert "1 rows for `retriever finetune` were written to rows.jsonl" in ran.err
     assert "cluster --saved" not in ran.err
     shown = indexed("cluster", "--saved", "products", "--json").document
     assert shown["assignments"] == ran.document["assignments"]
@@ -57,9 +58,8 @@ def test_a_file_of_categories_and_several_of_them(indexed, tmp_path):
         (["--instruction", PRODUCT], "No categories are named"),
         (["--into", "a, b"], "Categories are answers to a question"),
         (["--instruction", PRODUCT, "--into", "a"], "There are 1 categories"),
-        (["--correct", "r1=lamp"], "for saved categories"),
+        (["--as-rows", "rows.jsonl"], "for saved categories"),
         (["--saved", "x", "--into", "a, b"], "as they were saved"),
-        (["--saved", "x", "--correct", "r1"], "--correct is 'r1'"),
     ],
 )
 def test_wrong_usage(indexed, argv, problem):
@@ -70,14 +70,15 @@ def test_what_is_not_there(indexed):
     indexed(*ASK, "--save", "products")
     assert indexed(*ASK, "--save", "products").failed_with(2, "There is a clustering 'products' already")
     assert indexed("classify", "--saved", "gone").failed_with(1, "no saved clustering 'gone'")
-    assert indexed("classify", "--saved", "products", "--correct", "r1=shoe").failed_with(2, "no cluster 'shoe'")
+    assert indexed("topics", "products", "--move", "r1=shoe").failed_with(2, "no cluster 'shoe'")
     assert indexed("classify", "--saved", "products", "--as-rows", "x.jsonl").failed_with(1, "nothing to learn from")
 
 
 def test_rows_that_cannot_be_written_are_an_error_that_names_the_file(indexed, tmp_path):
     indexed(*ASK, "--save", "products")
     (tmp_path / "file").write_text("precious")
-    argv = ["classify", "--saved", "products", "--correct", "r5=lamp", "--as-rows", "file/rows.jsonl"]
+    indexed("topics", "products", "--move", "r5=lamp")
+    argv = ["classify", "--saved", "products", "--as-rows", "file/rows.jsonl"]
     assert indexed(*argv).failed_with(1, "file/rows.jsonl", "cannot be written", "--as-rows")
 
 
@@ -112,12 +113,12 @@ def test_changes_are_taken_back_and_listed(saved):
     saved("topics", "mine", "--rename", "1=Kettles")
     saved("topics", "mine", "--hide", "3")
     ran = saved("topics", "mine", "--undo", "--json")
-    assert "Taken back: cluster 3 is hidden." in ran.err
+    assert "Undone: cluster 3 is hidden." in ran.err
     assert (ran.document["hidden"], labels(ran)[0][1]) == ([], "Kettles")
     lines = saved("topics", "mine", "--history").out.splitlines()
     assert len(lines) == 2
     assert f"{getpass.getuser()}  cluster 1 is called 'Kettles'" in lines[0]
-    assert "cluster 3 is hidden  (taken back " in lines[1]
+    assert "cluster 3 is hidden  (undone " in lines[1]
 
 
 def test_nothing_was_changed_yet(saved):
@@ -133,7 +134,7 @@ def test_nothing_was_changed_yet(saved):
         (["mine", "--merge", "1"], 2, "One cluster alone"),
         (["mine", "--merge", "1,0"], 2, "no cluster '0'; they count from 1"),
         (["mine", "--merge", '1,"lamp'], 2, "is no list of clusters"),
-        (["mine", "--undo", "--hide", "0"], 2, "--undo stands alone"),
+        (["mine", "--undo", "--hide", "1"], 2, "--undo excludes other changes"),
         (["mine", "--undo"], 1, "left to take back"),
         (["mine", "--move", "zz=0"], 1, "no document 'zz'"),
         (["gone", "--hide", "0"], 1, "no saved clustering 'gone'"),

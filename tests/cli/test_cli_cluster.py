@@ -131,7 +131,7 @@ def test_fewer_clusters_than_were_asked_for_are_explained(run, fake, write):
 def test_equal_texts_are_shown_once_with_their_number(run, fake, write):
     run("index", write([{"id": f"r{row}", "text": "The kettle broke."} for row in range(8)]))
     shown = run("search", "kettle").out.splitlines()
-    assert shown[2].strip() == "and 7 equal ones: r1, r2, r3, r4, r5, ..."
+    assert shown[2].strip() == "7 more with the same text: r1, r2, r3, r4, r5, ..."
     assert len(shown) == 3
 
 
@@ -145,7 +145,7 @@ SENTENCES = [
 @pytest.fixture
 def divided(run, fake, write):
     """Run commands over an index of sentences."""
-    assert run("index", write(SENTENCES), "--units", "sentences").out.startswith("3 added")
+    assert run("index", write(SENTENCES), "--units", "sentences").out.startswith("Documents: 3 added")
     return run
 
 

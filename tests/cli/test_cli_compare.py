@@ -55,7 +55,7 @@ def test_flows_between_clusters(indexed, tmp_path):
 
 @pytest.mark.parametrize(
     ("argv", "says"),
-    [(["--query", "a lamp", "-k", "2"], "-k is for clusters"), (["--hits", "3"], "--hits is for a query")],
+    [(["--query", "a lamp", "-k", "2"], "-k is the number of clusters"), (["--hits", "3"], "--hits needs a query")],
 )
 def test_an_option_of_the_other_comparison_is_refused(indexed, argv, says):
     assert indexed("compare", *BOTH, *argv).failed_with(2, says)
@@ -63,7 +63,7 @@ def test_an_option_of_the_other_comparison_is_refused(indexed, argv, says):
 
 @pytest.mark.parametrize("instructions", [[], ["--instruction", "a"], [*BOTH, "--instruction", "c"]])
 def test_two_instructions_are_asked_for(indexed, instructions):
-    assert indexed("compare", *instructions).failed_with(2, "Two instructions are compared")
+    assert indexed("compare", *instructions).failed_with(2, "Two instructions are needed")
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ def test_a_model_that_got_better_becomes_the_default(finetune, run, tmp_path):
     ran = finetune(rows=fakes.rows(), settings=fakes.FAST)
     assert ran.code == 0
     lines = ran.out.splitlines()
-    assert lines[0] == "68 rows to learn from, 28 held out, 0 skipped."
+    assert lines[0] == "68 training rows, 28 held out, 0 skipped."
     assert lines[1].startswith("held-out triplets, successes: ")
     assert lines[2] == "general, mean: 70.0 [70.0, 70.0] -> 70.0 [70.0, 70.0], +0.0 [+0.0, +0.0]"
     assert re.fullmatch(r'An example: "the .*" under "what .*" \(answer: "\w+"\) finds', lines[-4])
@@ -81,7 +81,7 @@ def test_a_model_that_got_worse_is_kept_and_the_numbers_are_told(finetune, gener
     ran = finetune(rows=fakes.rows(), settings=fakes.FAST)
     assert ran.code == 0
     assert "lost 10.0 points, more than 1, in general" in ran.out
-    assert ran.out.endswith("general 70.0 -> 60.0). out is kept, but not the default.\n")
+    assert ran.out.endswith("general 70.0 -> 60.0). out was kept, but is not the default.\n")
     assert (tmp_path / "out/retriever.json").exists()
     assert not (tmp_path / "user").exists()
 
@@ -143,7 +143,7 @@ def test_ctrl_c_saves_the_run_and_says_how_to_go_on(finetune, monkeypatch, tmp_p
 def test_a_run_stopped_by_the_clock_says_how_to_go_on(finetune):
     ran = finetune("--minutes", "1e-9")
     assert ran.code == 0
-    assert ran.out.splitlines()[-1].startswith("Paused after step 1 of 2. Go on: retriever finetune qa.jsonl")
+    assert ran.out.splitlines()[-1].startswith("Stopped after step 1 of 2. To continue: retriever finetune qa.jsonl")
     assert "--minutes 1e-09" in ran.out
     assert ran.out.endswith(" --resume\n")
     assert finetune().failed_with(2, "out.training holds a run that was stopped", "--resume")

@@ -106,7 +106,7 @@ def test_a_promoted_checkpoint_is_the_default_until_it_is_reset(run, checkpoint,
     assert run("models", "show", "--json").document["name"] == place
     run("index", write(CORPUS))
     assert run("models", "promote", "--reset", "--json").document == {"schema_version": 1, "default": None}
-    assert run("models", "promote", "--reset").out == "The shipped default is back.\n"
+    assert run("models", "promote", "--reset").out == "The shipped model is the default encoder again.\n"
     again = {one["name"]: one["spec"] for one in run("models", "list", "--json").document["encoders"]}
     assert again == listed | {"default": "pretrained:default"}
     assert run("search", "toy", "--json").document["hits"]
@@ -124,8 +124,8 @@ def test_a_default_that_is_gone_says_what_to_do(run, checkpoint, write, own_choi
 @pytest.mark.parametrize(
     ("argv", "code", "part"),
     [
-        ([], 2, "Name a checkpoint folder, or say --reset."),
-        (["checkpoint", "--reset"], 2, "Name a checkpoint folder, or say --reset."),
+        ([], 2, "Name either a checkpoint folder or --reset."),
+        (["checkpoint", "--reset"], 2, "Name either a checkpoint folder or --reset."),
         (["."], 1, ". is not a retriever checkpoint."),
         (["none"], 1, "none is not a retriever checkpoint."),
     ],
@@ -151,7 +151,7 @@ def test_a_checkpoint_is_exported_and_the_folder_loads_without_us(run, checkpoin
 
     ran = run("models", "export", "checkpoint", "out")
     assert ran.out == (
-        f"{checkpoint.resolve()} is written to out; its README.md says how to use it with sentence-transformers.\n"
+        f"{checkpoint.resolve()} was written to out; its README.md shows how to use it with sentence-transformers.\n"
     )
     assert "\r" not in ran.err
     run("embed", "-", "--encoder", "checkpoint", "--instruction", "mood", "-o", "v.npy", stdin=b"love the toy\n")

@@ -1,12 +1,16 @@
+import fcntl
 import os
 import pty
 import re
+import struct
 import subprocess
 import sys
+import termios
 
 import pytest
 from cli_fakes import KeywordEncoder
 
+from retriever.cli import output
 from retriever.cli.output import ProgressLine
 from retriever.core.results import IndexingReport
 
@@ -64,10 +68,11 @@ def test_every_command_that_embeds_says_how_far_it_is(indexed, write, monkeypatc
     assert list(dict.fromkeys(reached)) == ["1 of 1 rows", "6 of 6 texts"]
 
 
-def on_terminal(cwd, **changes):
+def on_terminal(cwd, *, argv=("search", "-", "--mode", "lexical"), columns=80, **changes):
     """Return what a search and a mistake show on a terminal."""
     outer, inner = pty.openpty()
-    code = RUN.format(["search", "-", "--mode", "lexical"]) + "main(['search', '--like', 'no'])"
+    fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    code = RUN.format([*argv]) + "main(['search', '--like', 'no'])"
     subprocess.run(
         [sys.executable, "-c", code],
         cwd=cwd,
@@ -172,8 +177,72 @@ def through(pipe, argv, cwd):
     code = RUN.format(argv) + "sys.exit(code)"
     script = pipe.replace("COMMAND", f'{sys.executable} -c "$0"') + "; echo ${PIPESTATUS[0]}"
     ran = subprocess.run(["bash", "-c", script, code], cwd=cwd, env=environment(), capture_output=True, timeout=300)
-    assert all(line.startswith(b"lexical search, base view, ") for line in ran.stderr.splitlines()), ran.stderr
+    assert all(line.endswith(b"by words") for line in ran.stderr.splitlines()), ran.stderr
     return ran.stdout.decode().splitlines()
+
+
+TECHNICAL = re.compile(
+    r"\b(silhouette|cohesion|entropy|fused|lazy|views?|cosine|percentile|dense|hybrid)\b", re.IGNORECASE
+)
+QUESTION = ["--instruction", "Which product is it?"]
+
+
+def test_results_have_no_technical_words_without_explain(indexed):
+    for argv in (
+        ["index", "corpus.jsonl", *QUESTION],
+        ["search", "kettle"],
+        ["search", "kettle", *QUESTION],
+        ["search", "kettle", "--where", "stars > 5"],
+        ["classify", *QUESTION, "--into", "kettle, toy", "--save", "mine"],
+        ["classify", "--saved", "mine"],
+    ):
+        ran = indexed(*argv)
+        assert ran.code == 0
+        assert TECHNICAL.findall(ran.out + ran.err) == [], argv
+    assert TECHNICAL.findall(indexed("search", "kettle", "--explain").err) == ["hybrid", "view"]
+
+
+def test_lines_fit_the_terminal(indexed, write, tmp_path):
+    text = f"The lamp {'is of polished brass and ' * 20} broke."
+    assert indexed("index", write([{"id": "long", "text": text}], "more.jsonl")).code == 0
+    shown = on_terminal(tmp_path, argv=["search", "lamp", "--mode", "lexical", "-k", "3"], columns=50)
+    lines = [CONTROLS.sub("", line) for line in shown.splitlines()]
+    assert len([line for line in lines if line.startswith("     ")]) > 3
+    assert max(map(len, lines)) <= 60  # control sequences lose their first character alone
+
+
+def test_progress_is_cleared_before_other_output(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "30")
+    with ProgressLine() as line:
+        line._next = 0.0
+        line.tell("426 of 600 texts, 30006 tokens, 518 tokens/s, 24 s left")
+        output.say("A note.")
+        line._next = 0.0
+        line.tell("600 of 600 texts")
+    cleared = "\r\x1b[K"
+    assert capsys.readouterr().err == (
+        f"{cleared}426 of 600 texts, 30006 to...{cleared}A note.\n{cleared}600 of 600 texts{cleared}"
+    )
+
+
+def test_progress_off_a_terminal_ends_with_the_last_state(capsys):
+    with ProgressLine() as line:
+        line.tell("1 of 600 texts")
+        line._next = 0.0
+        line.tell("426 of 600 texts, 24 s left")
+        line.tell("600 of 600 texts")
+    assert capsys.readouterr().err == "426 of 600 texts, 24 s left\n600 of 600 texts\n"
+    with ProgressLine() as line:
+        line.tell("a quick run says nothing")
+    assert capsys.readouterr().err == ""
+
+
+def test_what_is_recognised_in_a_file_is_said_once(run, fake, write):
+    data = b"id,text,price\n1,a toy,5\n2,a caf&eacute; kettle,6\n"
+    ran = run("index", write(data, "reviews.csv"))
+    assert ran.err.splitlines() == ["reviews.csv: 'price' read as number", "reviews.csv: HTML entities decoded"]
+    assert run("index", "reviews.csv", "--raw", "--sync").err == ""
 
 
 def test_a_closed_pipe_ends_quietly(indexed, tmp_path):

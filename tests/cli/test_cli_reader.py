@@ -31,8 +31,8 @@ def test_a_reader_answers_a_search_and_stays(indexed, model, name):
     ran = indexed("search", "lamp", "--instruction", WHO, "-k", "2", "--reader", name)
     assert ran.code == 0, ran.err
     assert "[lamp]" in ran.out.splitlines()[0]
-    assert "Settled after 5 texts were read." in ran.err
-    assert "5 texts were read by a language model" in ran.err
+    assert "read under the question: 5 of 5" in ran.err
+    assert "A language model read 5 texts" in ran.err
     calls = len(model.requests)
     again = indexed("search", "kettle", "--instruction", WHO, "-k", "1")
     assert "[kettle]" in again.out
@@ -63,7 +63,7 @@ def test_clusters_and_categories_are_read_too(indexed, model, name):
     ran = indexed("cluster", "--instruction", WHO, "-k", "2", "--reader", name)
     assert ran.code == 0, ran.err
     assert f"All 5 texts were read by {name}." in ran.err
-    assert "5 texts were read by a language model, about" in ran.err
+    assert "A language model read 5 texts, about" in ran.err
     sorted_ = indexed("classify", "--instruction", WHO, "--into", "kettle, lamp", "--json").document
     assert sorted_["sampled"]["read"] == sorted_["sampled"]["texts"] == 5
 
@@ -73,7 +73,7 @@ def test_a_cluster_of_a_sample_names_the_search_that_reads_more_of_it(indexed, n
     said = next(line for line in ran.err.splitlines() if line.startswith("More of the first, "))
     program, *command = shlex.split(said.partition(": ")[2])
     assert program == "retriever"
-    assert "1 texts were read by a language model" in indexed(*command).err
+    assert "A language model read 1 text, " in indexed(*command).err
     assert "More of" not in indexed("cluster", "--instruction", WHO, "-k", "2").err
 
 
@@ -84,10 +84,10 @@ def test_limits_are_those_of_the_settings_and_options_go_before_them(indexed, na
     asked = [*command, "--instruction", WHO, "--reader", name]
     ran = indexed(*asked)
     assert ran.code == 0, ran.err
-    assert "2 texts were read by a language model" in ran.err
-    assert "texts were not read: the limit is reached" in ran.err
-    assert "0 texts were read" in indexed(*asked, "--max-texts", "5", "--max-minutes", "0").err
-    assert "1 texts were read" in indexed(*asked, "--max-texts", "1").err
+    assert "A language model read 2 texts" in ran.err
+    assert "texts were not read, because the limit was reached" in ran.err
+    assert "A language model read 0 texts" in indexed(*asked, "--max-texts", "5", "--max-minutes", "0").err
+    assert "A language model read 1 text, " in indexed(*asked, "--max-texts", "1").err
     assert indexed(*asked, "--max-texts", "5", "--json").code == 0
     assert indexed("answers", "--instruction", WHO, "--json").document["status"]["answers"] == 5
     settings.write_text("[reading]\nmax_text = 2\n")
@@ -97,7 +97,7 @@ def test_limits_are_those_of_the_settings_and_options_go_before_them(indexed, na
 def test_two_questions_are_read_for_a_comparison(indexed, name):
     ran = indexed("compare", "--instruction", WHO, "--instruction", "What else?", "-k", "2", "--reader", name)
     assert ran.code == 0, ran.err
-    assert "10 texts were read by a language model" in ran.err
+    assert "A language model read 10 texts" in ran.err
     assert "0 documents are in another cluster" in ran.err
 
 
@@ -127,7 +127,7 @@ def test_a_reader_that_cannot_be_asked_is_told(indexed, reader, code, says):
 
 
 def test_a_reader_needs_a_question_and_a_budget_a_number(indexed):
-    assert indexed("search", "lamp", "--reader", "given").failed_with(2, "A reader answers a question.")
+    assert indexed("search", "lamp", "--reader", "given").failed_with(2, "A reader needs an instruction.")
     assert indexed("cluster", "--instruction", WHO, "--read", "many").failed_with(2, "--read is 'many'.")
 
 
@@ -163,7 +163,7 @@ def test_categories_are_proposed_written_and_sorted_into(indexed, model, name, t
     model.categories = lambda call: []
     ran = indexed(*asked)
     assert '   1  kettle  Answers such as "kettle".' in ran.out
-    assert "The categories are groups of them. The language model wrote none: " in ran.err
+    assert "The categories are groups of answers. The language model wrote none: " in ran.err
     found = indexed("classify", "--instruction", WHO, "--into", "into.json", "--json").document
     assert [one["size"] for one in found["clusters"]] == [1, 1, 1, 0, 2]
 
@@ -172,8 +172,8 @@ def test_categories_are_proposed_written_and_sorted_into(indexed, model, name, t
     ("argv", "problem"),
     [
         (["--propose", "--instruction", WHO], "Nobody answers"),
-        (["--propose", "--instruction", WHO, "--into", "a, b"], "sorts nothing"),
-        (["--propose", "--instruction", WHO, "--csv", "x.csv"], "sorts nothing"),
+        (["--propose", "--instruction", WHO, "--into", "a, b"], "assigns no documents"),
+        (["--propose", "--instruction", WHO, "--csv", "x.csv"], "assigns no documents"),
         (["--instruction", WHO, "--into", "a, b", "-o", "x.json"], "-o is for proposed categories"),
     ],
 )
@@ -208,7 +208,7 @@ def test_a_language_model_titles_saved_clusters_and_one_undo_takes_them_back(ind
     ran = indexed(*asked, "--save", "products", "--html", "map.html", "--max-texts", "30")
     assert ran.code == 0, ran.err
     assert "The kettle reviews" in ran.out and "\n       They are about a kettle.\n" in ran.out
-    assert f"{name} calls cluster 1 '" in ran.err and "texts were read by a language model" in ran.err
+    assert f"{name} calls cluster 1 '" in ran.err and "A language model read " in ran.err
     assert "The kettle reviews" in Path("map.html").read_text()
     (kettle,) = [
         one for one in indexed("cluster", "--saved", "products", "--json").document["clusters"] if one["size"] == 2

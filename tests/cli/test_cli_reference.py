@@ -9,6 +9,7 @@ from cli_reference import reference
 from scale_tables import RATES, TABLES, filling, with_tables
 from settings_reference import with_table
 
+from retriever.cli.help import ADVANCED
 from retriever.cli.main import app
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,6 +33,51 @@ def test_help_says_what_a_command_does_with_an_example_that_it_takes_and_takes_j
         assert (name, tuple(argv[: len(path)])) == ("retriever", path)
         command.make_context(path[-1], argv[len(path) :])
         assert ("--json" in ran.out) == (path not in (("app",), ("serve",), ("mcp",)))  # these serve: no result
+
+
+def sections(help):
+    """Return the lines of a help under each of its headings."""
+    found = {}
+    for line in help.splitlines():
+        if line.endswith(":") and not line.startswith(" "):
+            lines = found[line] = []
+        elif line and found:
+            lines.append(line)
+    return found
+
+
+def test_commands_stand_under_headings_each_with_one_line_that_is_not_cut(run):
+    shown = run("--help").out
+    assert "..." not in shown.partition("Daily")[2]
+    headings = sections(shown)
+    assert list(headings) == ["Options:", "Daily commands:", "Index:", "Models:", "Servers:"]
+    daily, *_, servers = list(headings.values())[1:]
+    assert [
+        line.split()[0] for line in daily
+    ] == "index search cluster classify topics compare report teach app".split()
+    assert [line.split()[0] for line in servers] == ["serve", "mcp"]
+    for help in (shown, run("models", "--help").out):
+        _, *panels = sections(help).values()
+        lines = [line for panel in panels for line in panel]
+        assert all(line[:3].startswith("  ") and line[2] != " " and line.endswith(".") for line in lines), lines
+        assert max(map(len, lines)) <= 78
+
+
+def test_advanced_options_are_named_in_help_and_explained_in_the_reference(run):
+    explained = dict(part.partition("\n")[::2] for part in reference().split("\n## ")[1:])
+    for path, command in COMMANDS.items():
+        options, advanced = (sections(run(*path, "--help").out).get(name, []) for name in ("Options:", f"{ADVANCED}:"))
+        names = [option.opts[0] for option in command.advanced]
+        assert [name for line in advanced for name in line.replace(",", " ").split()] == names
+        assert not [line for line in options if line.split()[0] in names]
+        for name in names:
+            assert f"\n  {name} " in explained[" ".join(path)].partition("Advanced options:")[2]
+    assert COMMANDS["search",].advanced[0].opts == ["--mode"]
+
+
+def test_a_folder_of_indexes_has_an_option_of_its_own(run):
+    for name in ("app", "serve", "mcp"):
+        assert run(name, "--index", "indexes").failed_with(2, "No such option: --index", "--indexes")
 
 
 def test_what_a_command_does_not_know_is_wrong_usage_and_no_result(run, tmp_path):

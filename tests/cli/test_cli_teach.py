@@ -29,10 +29,10 @@ def test_what_was_learned_is_told(taught):
     ran = taught("teach", "--instruction", MOOD, "examples.jsonl")
     assert ran.code == 0
     lines = ran.out.splitlines()
-    assert lines[0] == "What mood?: taught by 6 examples."
+    assert lines[0] == "What mood?: learned from 6 examples."
     assert ["cross", "3"] in [line.split() for line in lines]
-    assert lines[-2].startswith("untaught, by the nearest examples  ")
-    assert lines[-1].startswith("taught  ")
+    assert lines[-2].startswith("before, by the nearest examples  ")
+    assert lines[-1].startswith("after  ")
     assert " to " in lines[-1]
 
 
@@ -107,8 +107,8 @@ def tunable(run, monkeypatch, write):
 def test_a_fine_tuning_that_helps_is_said(tunable):
     ran = tunable("teach", "--instruction", UNFOLLOWED, "examples.jsonl", "--tune")
     assert ran.code == 0, ran.err
-    assert "The plain reader was fine-tuned for this question.\n" in ran.err
-    assert ran.out.splitlines()[0] == "What product?: taught by 6 examples."
+    assert "The base encoder was fine-tuned for this question.\n" in ran.err
+    assert ran.out.splitlines()[0] == "What product?: learned from 6 examples."
     (view,) = [one for one in tunable("views", "--json").document["views"] if one["instruction"] == UNFOLLOWED]
     assert view["taught"]["tuned"] is True
     assert tunable("verify", "--deep").code == 0
@@ -144,14 +144,14 @@ def test_another_encoder_is_taught_anew_or_says_what_to_run(taught):
     taught("views", "--complete", MOOD)
     taught("teach", "--instruction", MOOD, "examples.jsonl")
     ran = taught("reembed", "--encoder", "other")
-    assert "What mood? was taught anew by its 6 examples: " in ran.out
-    assert "of those left out are answered rightly (" in ran.out
+    assert "What mood? was taught again with its 6 examples: " in ran.out
+    assert "of held-out examples are answered correctly (" in ran.out
     assert taught("views", "--json").document["views"][-1]["taught"]["answers"] == {"cross": 3, "glad": 3}
     taught("delete", "t0")
     ran = taught("reembed", "--encoder", "third")
     assert (
-        "What mood? could not be taught anew: 1 of its 6 examples were deleted. These answers have fewer than 3 "
-        "examples: 'cross' (2). Teach it again: retriever teach --index "
+        "What mood? could not be taught again: 1 of its 6 examples were deleted. These answers have fewer than 3 "
+        "examples: 'cross' (2). Teach it yourself: retriever teach --index "
     ) in ran.err
     assert "--instruction 'What mood?' EXAMPLES.jsonl" in ran.err
 
@@ -159,7 +159,7 @@ def test_another_encoder_is_taught_anew_or_says_what_to_run(taught):
 def test_forgetting(taught):
     taught("teach", "--instruction", MOOD, "examples.jsonl")
     assert taught("teach", "--instruction", MOOD, "--forget").out == (
-        "What mood?: forgotten; the untaught view serves again.\n"
+        "What mood?: the examples were deleted; searches use the untaught view again.\n"
     )
     assert taught("views", "--json").document["views"][-1]["taught"] is None
     assert taught("teach", "--instruction", MOOD, "--forget", "--json").failed_with(1, "was taught nothing")

@@ -124,8 +124,8 @@ def test_embed_on_a_full_disk_leaves_no_half_file(tmp_path, write):
 def test_a_whole_index_is_exit_0(indexed):
     found = indexed("verify", "--deep", "--json").document
     assert (found["whole"], found["findings"], found["files"], found["embedded"]) == (True, [], 1, 5)
-    assert indexed("verify").out.startswith("indexes/default: whole (1 FAISS files hashed, ")
-    assert indexed("repair").out == "indexes/default is whole; 1 vector indexes were built.\n"
+    assert indexed("verify").out.startswith("indexes/default: no damage found (1 FAISS files checked, ")
+    assert indexed("repair").out == "indexes/default is intact; 1 vector indexes were built.\n"
 
 
 def test_a_damaged_file_is_exit_4_until_it_is_repaired(indexed, database):
@@ -166,14 +166,14 @@ def test_an_index_travels_as_one_file(indexed, tmp_path):
 
 
 def test_an_index_changes_its_encoder_and_back(indexed):
-    assert indexed("reembed").failed_with(2, "There is nothing to do")
+    assert indexed("reembed").failed_with(2, "only one of these")
     assert indexed("reembed", "--rollback").failed_with(2, "no encoder to go back to")
     indexed("views", "--complete", "Which product?")
     made = indexed("reembed", "--encoder", "other", "--json").document
     assert (made["encoder"], made["previous"], made["embedded"]) == ("other", "keywords", 5)
     assert indexed("search", "kettle", "--json").document["hits"][0]["id"] == "r1"
     assert (
-        "encoder keywords, plain reader st:all-minilm-l6-v2, 0 vectors computed" in indexed("reembed", "--rollback").out
+        "encoder keywords, base encoder st:all-minilm-l6-v2, 0 vectors computed" in indexed("reembed", "--rollback").out
     )
     assert indexed("reembed", "--forget", "--json").document["dropped"] == [3]
     assert indexed("verify", "--deep").code == 0
@@ -182,14 +182,14 @@ def test_an_index_changes_its_encoder_and_back(indexed):
 def test_an_index_gives_its_plain_reader_away_and_takes_it_back(indexed):
     made = indexed("reembed", "--plain", "none", "--json").document
     assert (made["encoder"], made["plain"], made["embedded"]) == ("keywords", None, 5)
-    assert "plain reader" not in indexed("status").out
+    assert "base encoder" not in indexed("status").out
     back = indexed("reembed", "--plain", "minilm", "--json").document
     assert (back["plain"], back["embedded"]) == ("st:all-minilm-l6-v2", 0)
-    assert "plain reader st:all-minilm-l6-v2, fingerprint " in indexed("status").out
+    assert "base encoder st:all-minilm-l6-v2, fingerprint " in indexed("status").out
     assert indexed("reembed", "--plain", "minilm").failed_with(2, "keywords and st:all-minilm-l6-v2 already")
     assert indexed("reembed", "--plain", "gircse").failed_with(1, "it reads texts under an instruction")
     assert indexed("index", "corpus.jsonl", "--plain", "none").failed_with(
-        1, "has the plain reader st:all-minilm-l6-v2"
+        1, "has the base encoder st:all-minilm-l6-v2"
     )
 
 
@@ -201,6 +201,6 @@ def test_no_workers_are_wrong_usage(indexed):
 def test_parquet_goes_out_and_comes_back(indexed):
     ran = indexed("export", "out", "--to", "parquet")
     assert ran.out.startswith("out: 5 documents, 1 views, ")
-    assert indexed("import", "out", "--index", "again").out.startswith("again: 5 documents, 1 views, made ")
+    assert indexed("import", "out", "--index", "again").out.startswith("again: 5 documents, 1 views, exported ")
     assert indexed("status", "--index", "again", "--json").document["documents"] == 5
     assert indexed("export", "out", "--to", "parquet").failed_with(2, "out exists already.")

@@ -85,7 +85,7 @@ def test_views_and_status_show_it(made, chance):
     head, base, asked = made("views").out.splitlines()[:3]
     assert head.split()[:5] == ["view", "instruction", "coverage", "filled", "followed"]
     assert base.split()[4] == "-"
-    assert asked.split("whole")[1].split()[0] == "unclear"
+    assert asked.split("completely")[1].split()[0] == "unclear"
     assert "It is unclear whether this model follows this question; its commonest answers are" in made("views").err
     assert made("views", "--json").document["views"][1]["verdict"]["level"] == "unclear"
     assert [one["verdict"] is None for one in made("status", "--json").document["views"]] == [True, False]

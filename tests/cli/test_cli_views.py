@@ -22,7 +22,7 @@ def test_what_a_person_reads(indexed):
     indexed("search", "kettle", "--instruction", f"What mood? {'very ' * 20}")
     head, base, mood = indexed("views").out.splitlines()
     assert head.split() == "view instruction coverage filled followed vectors size last used encoder taught".split()
-    assert base.split()[:8] == "1 (base) 100% whole - 5 70 B".split()
+    assert base.split()[:8] == "1 (base) 100% completely - 5 70 B".split()
     assert "What mood? very very very very very very very very very v..." in mood
     assert "100%      as needed" in mood
 
@@ -47,7 +47,7 @@ def test_a_limit_is_set_and_shown(indexed, given, limit):
 def test_a_limit_removes_what_is_over_it_and_says_what_it_is(indexed):
     indexed("search", "kettle", "--instruction", "What mood?")
     ran = indexed("views", "--limit", "50")
-    assert "Views filled as needed take at most 50 B." in ran.err
+    assert "Views that are filled as needed use at most 50 B." in ran.err
     assert [line.split()[:2] for line in ran.out.splitlines()[1:]] == [["1", "(base)"], ["2", "What"]]
     assert [one["vectors"] for one in indexed("views", "--json").document["views"]] == [5, 3]
 

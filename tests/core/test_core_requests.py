@@ -8,10 +8,10 @@ from retriever.core.requests import SearchRequest
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, "nothing to look for"),
+        ({}, "nothing to search for"),
         ({"query": " "}, "A query is empty"),
         ({"query": "", "regex": "a"}, "A query is empty"),
-        ({"query": "a", "like": "b"}, "either a query or like"),
+        ({"query": "a", "like": "b"}, "exclude each other"),
         ({"regex": "a", "instruction": "What broke?"}, "instruction needs a query: regex alone"),
         ({"regex": "a", "mode": "dense"}, "mode needs a query"),
         ({"regex": "a", "steps": 2}, "steps needs a query"),

@@ -36,19 +36,19 @@ NESTED = b'{"id": 1, "text": "a", "x": ' + b"[" * 32 + b"]" * 32 + b"}"
         (b'{"id": 1, "text": "a", "m": {"k\\u0000": 1}}', "'m.k\\x00' holds a NUL character; remove it"),
         (
             b'{"id": 1, "text": "\\ud800"}',
-            "'text' holds half a surrogate pair, which is not text; write it anew",
+            "'text' holds half a surrogate pair, which is not text; correct it",
         ),
         (
             b'{"id": 1, "text": "a", "tags": ["\\udfff"]}',
-            "'tags.0' holds half a surrogate pair, which is not text; write it anew",
+            "'tags.0' holds half a surrogate pair, which is not text; correct it",
         ),
-        (b'{"id": "\\udc00", "text": "a"}', "'id' holds half a surrogate pair, which is not text; write it anew"),
+        (b'{"id": "\\udc00", "text": "a"}', "'id' holds half a surrogate pair, which is not text; correct it"),
         (b'{"id": 1, "text": NaN}', "the text in 'text' is null, not a string"),
         (b'{"id": 1, "text": "a", "x": 1e999}', "the number in 'x' is too large or not finite"),
         (b"[" * 100_000, "the JSON nests too deeply"),
         (
             b'{"id": 1, "text": "caf\xe9"}',
-            "not UTF-8: byte 0xe9 at position 23; mend it, or name the file's encoding",
+            "not UTF-8: byte 0xe9 at position 23; correct it, or name the file's encoding",
         ),
     ],
 )
@@ -108,7 +108,7 @@ def test_a_file_of_bad_rows_alone_is_refused_with_the_first_reason(tmp_path, nam
         (b"1,a,b", "the row has 3 cells, the header 2; put cells that hold the delimiter in quotes"),
         (b"1", "the row has 1 cells, the header 2; put cells that hold the delimiter in quotes"),
         (b'1,"a"b', "not CSV: ',' expected after '\"'"),
-        (b"1,caf\xe9", "not UTF-8: byte 0xe9 at position 6; mend it, or name the file's encoding"),
+        (b"1,caf\xe9", "not UTF-8: byte 0xe9 at position 6; correct it, or name the file's encoding"),
         (b"1,a\0", "'text' holds a NUL character; remove it"),
         (b",a", "the id in 'id' is null, not a string or number"),
     ],

@@ -91,7 +91,7 @@ def test_what_a_named_encoding_does_not_have_costs_its_row(tmp_path):
     first, bad = read_documents([path], encoding="windows-1252")
     assert first.text == "café"
     assert (bad.line, bad.reason) == (
-        3, "not windows-1252: the character at position 3; mend it, or name another encoding"
+        3, "not windows-1252: the character at position 3; correct it, or name another encoding"
     )  # fmt: skip
 
 

@@ -81,8 +81,9 @@ def test_the_file_as_a_whole_decides_wherever_the_markup_stands(read):
 @pytest.mark.parametrize(
     "texts",
     [
-        ["plain", "one &amp; only", "more plain"],
-        ["plain"] * 500 + ["a<br>b", "c &amp; d", "e<br>f", "g &amp; h"],
+        ["plain"] * 500 + ["a<br>b", "e<br>f"],
+        ["How do I write &eacute; in HTML?"],
+        ["write &amp; entities", "it&#39;s"],
         ["use the <br> tag", "the <p> element is a block", "`<b>bold</b>` is bold", "write &amp; or &lt;br&gt;"],
         ["What does <br> do?", "How do I close a <div> tag?", "use <p>", "a <b>bold</b> word"],
         ["a < b", "b > c", "List<String> of R&D;"],
@@ -90,6 +91,12 @@ def test_the_file_as_a_whole_decides_wherever_the_markup_stands(read):
 )
 def test_a_file_in_which_markup_is_rare_or_spoken_of_stays_as_it_is(read, texts):
     assert read(texts) == (texts, [])
+
+
+def test_one_entity_in_a_file_is_decoded(read):
+    texts, notes = read(["plain"] * 500 + ["only &lt; 5 km, caf&eacute;", "see a.org/index.html &amp; more"])
+    assert texts[500:] == ["only < 5 km, café", "see a.org/index.html & more"]
+    assert notes[0].endswith("HTML entities decoded")
 
 
 def test_entities_alone_leave_tags_as_they_are(read):

@@ -99,6 +99,6 @@ def test_bertopic_topics(run, tmp_path, indexes, monkeypatch):
 def test_mcp_client(run, indexes, monkeypatch):
     pytest.importorskip("mcp")
     monkeypatch.setenv("PYTHONPATH", str(SCRIPTS.parents[1]))
-    lines = run("mcp_client", "--index", indexes, "--query", "leaks")
+    lines = run("mcp_client", "--indexes", indexes, "--query", "leaks")
     assert lines[0] == "Tools: list_indexes, describe, search, fetch, count, cluster, compare, diagnose"
     assert lines[1:] == ["Indexes: demo", "r1  a kettle that leaks"]

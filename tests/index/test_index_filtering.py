@@ -79,7 +79,7 @@ def test_the_result_says_how_many_texts_have_an_answer(answered):
     result = answered.search("sad", instruction=WHO, where="answer = 'refund'")
     assert result.known_answers == KnownAnswers(4, 6)
     assert result.to_json()["known_answers"] == {"answers": 4, "texts": 6}
-    assert result.known_answers.sentence == "Answers of 4 of 6 texts are known; the filter looks at these alone."
+    assert result.known_answers.sentence == "The filter uses the known answers of 4 of 6 texts."
     assert answered.search("sad", instruction=WHO, where="row = 0").known_answers is None
     answered.add([Document("g", "toy sad", {"row": 9})])  # a text that is there
     answered.delete(["d"])
@@ -175,7 +175,7 @@ def test_clusters_and_categories_are_of_what_the_filter_accepts(answered):
     assert found.to_json()["known_answers"] == {"answers": 4, "texts": 6}
     sorted_ = answered.clusterings.classify(WHO, ["refund", "repair"], where="answer != 'not said'")
     assert sorted(sorted_.assignments) == ["a", "b", "c"]
-    with pytest.raises(InputError, match=r"No document matches\. Answers of 4 of 6 texts are known"):
+    with pytest.raises(InputError, match=r"No document matches\. The filter uses the known answers of 4 of 6 texts"):
         answered.cluster(WHO, where="answer = 'nothing like it'")
 
 

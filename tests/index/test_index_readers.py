@@ -162,14 +162,14 @@ def test_the_default_instruction_spelled_out_is_a_question_of_its_own(two, reade
 
 def test_another_plain_reader_or_none_is_refused(two, readers, tmp_path):
     question, _ = readers
-    for plain, message in (("none", "has the plain reader plain"), (Plain("changed"), "made by plain")):
+    for plain, message in (("none", "has the base encoder plain"), (Plain("changed"), "made by plain")):
         with Index(tmp_path / "index", encoder=question, plain=plain) as other:
             with pytest.raises(EncoderMismatchError, match=message):
                 other.search("toy")
     with Index(tmp_path / "alone", encoder=FakeEncoder()) as alone:
         alone.add(CORPUS)
     with Index(tmp_path / "alone", encoder=FakeEncoder(), plain=Plain("plain")) as other:
-        with pytest.raises(EncoderMismatchError, match="no plain reader"):
+        with pytest.raises(EncoderMismatchError, match="no base encoder"):
             other.search("toy")
 
 

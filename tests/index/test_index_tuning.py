@@ -248,7 +248,7 @@ def test_what_is_evicted_leaves_the_tuned_view_too(lazy, damage):
 
 @pytest.mark.parametrize(
     ("plain", "says"),
-    [(None, "no plain reader of its own"), (FakeEncoder("plain"), "cannot be fine-tuned")],
+    [(None, "no base encoder of its own"), (FakeEncoder("plain"), "cannot be fine-tuned")],
     ids=["none", "one that cannot be tuned"],
 )
 def test_without_a_plain_reader_to_tune_it_is_refused_and_nothing_changes(path, plain, says):

@@ -95,7 +95,7 @@ def test_an_answer_is_a_phrase(index, answer):
 
 @pytest.mark.parametrize("call", ["texts_to_answer", "answers_status"])
 def test_without_a_question_there_is_nothing_to_answer(index, call):
-    with pytest.raises(UsageError, match="A reader answers a question"):
+    with pytest.raises(UsageError, match="A reader needs an instruction"):
         getattr(index.teaching, call)("  ")
 
 

@@ -319,8 +319,10 @@ def test_a_run_says_how_many_texts_an_encoder_reads_in_part(path):
     with Index(path, encoder=RichEncoder("question"), plain=ShortEncoder()) as index:
         notes = index.add(rows, instructions=[MOOD]).notes
     assert notes == [
-        "2 texts were cut to the encoder's 60 tokens: a, b. Searches without an instruction find all parts of them.",
-        "2 texts were cut to the 6 tokens that the instruction encoder reads.",
+        "2 texts are longer than the 60 tokens that the encoder reads at once: a, b. "
+        "Searches without an instruction find all parts; clusters use the beginning.",
+        "2 texts are longer than the 6 tokens that the instruction encoder reads: under an instruction, only the "
+        "beginning counts.",
     ]
 
 

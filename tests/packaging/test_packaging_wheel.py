@@ -76,7 +76,7 @@ def test_a_wheel_holds_every_file_that_the_packages_need(wheel):
 def test_what_is_installed_runs_from_another_folder(installed):
     where = "import retriever, retriever_app; print(retriever.__file__, retriever_app.__file__)"
     assert all(Path(file).is_relative_to(installed.target) for file in installed("-c", where).split())
-    assert "Explore reviews in a browser" in installed("-m", "retriever", "app", "--help")
+    assert "Explore indexes in a browser" in installed("-m", "retriever", "app", "--help")
     listed = installed("-m", "retriever", "models", "list")
     assert "pretrained:default" in listed
     modules = (

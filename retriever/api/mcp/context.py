@@ -136,7 +136,7 @@ def for_agents(hint: str) -> str:
 
 def verdict_of(verdict: Verdict) -> str:
     """Return a verdict as agents are told it: where it warns, with the tools and arguments that help."""
-    return f"{verdict.saying} {_HELP}" if verdict.warns else verdict.saying
+    return f"{verdict.sentence} {_HELP}" if verdict.warns else verdict.sentence
 
 
 def uri_of(index: str, document: str) -> str:

@@ -259,7 +259,9 @@ def tuned_weights(weights: BertWeights, tuning: Tuning) -> BertWeights:
     fits = rank > 0 and len(tuning.arrays) == rank * sum(sides) * _STORED.itemsize
     numbers = np.frombuffer(tuning.arrays if fits else b"", dtype=_STORED).astype(np.float32)
     if not fits or not np.isfinite(numbers).all():
-        raise EncoderError("What examples taught the plain reader does not fit it.", hint="Teach the question again.")
+        raise EncoderError(
+            "The weights that examples taught the base encoder do not fit it.", hint="Teach the question again."
+        )
     factors = iter(np.split(numbers, rank * np.cumsum(sides)[:-1]))
     return replace(weights, layers=tuple(_tuned(layer, factors, rank) for layer in weights.layers))
 

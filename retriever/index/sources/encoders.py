@@ -86,7 +86,7 @@ def load_plain(name: str = DEFAULT_PLAIN, *, device: str = "auto") -> Encoder:
         resolved = f"{_SENTENCE_ENCODERS}{name}"
     if not resolved.startswith(_SENTENCE_ENCODERS):
         raise EncoderError(
-            f"{name} cannot be the plain reader: it reads texts under an instruction.",
+            f"{name} cannot be the base encoder: it reads texts under an instruction.",
             hint=f"Name a sentence-transformers model, such as {DEFAULT_PLAIN}, or none.",
         )
     catalog.require_sentence_model(resolved.removeprefix(_SENTENCE_ENCODERS))

@@ -51,4 +51,4 @@ def _answer_of(row: Row, place: str) -> str | None:
 
 
 def _mend(message: str) -> InputError:
-    return InputError(message, hint="Mend or remove the row. No answer was taken.")
+    return InputError(message, hint="Correct or remove the row. No answer was taken.")

@@ -241,4 +241,4 @@ def _checked(values: Mapping[str, object], place: str) -> Example:
 
 
 def _mend(message: str) -> InputError:
-    return InputError(message, hint="Mend or remove the row. Nothing was taught.")
+    return InputError(message, hint="Correct or remove the row. Nothing was taught.")

@@ -93,7 +93,7 @@ def question_of(instruction: str) -> str:
     """
     question = normal_instruction(instruction)
     if not question:
-        raise UsageError("A reader answers a question.", hint='Say it: --instruction "What broke?"')
+        raise UsageError("A reader needs an instruction.", hint='Add one: --instruction "What broke?"')
     return question
 
 

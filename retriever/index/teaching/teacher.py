@@ -60,7 +60,7 @@ def learn_question(
     encoders, store, base = sources.encoders, making.store, sources.base
     if tune and not encoders.separate:
         raise EncoderError(
-            "This index has no plain reader of its own to fine-tune.",
+            "This index has no base encoder of its own to fine-tune.",
             hint="`retriever reembed --plain NAME` gives it one.",
         )
     Indexer(store, sources, [question], progress=making.progress, lazy=True).fill(making.run_id, examples.content_ids)

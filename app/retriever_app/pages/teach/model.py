@@ -172,7 +172,7 @@ def guess(review: Asked, lessons: Lessons | None) -> str:
 
 
 def excerpt(review: str, question: str, answers: Mapping[str, str]) -> str:
-    """Return the sentences of a review that say most of the answers, as Markdown with those words marked.
+    """Return the sentences of a review that say most of the answers.
 
     Where too few sentences name any, its first and its last one stand for them.
     """
@@ -190,8 +190,7 @@ def excerpt(review: str, question: str, answers: Mapping[str, str]) -> str:
     pieces = []
     for place, before in zip(chosen, [-1, *chosen], strict=False):
         sentence = _shortened(review[spans[place].start : spans[place].end])
-        marks = cards.shared(sentence, weights)
-        pieces.append(f"{'' if place == before + 1 else '… '}{cards.marked(sentence, marks)}")
+        pieces.append(f"{'' if place == before + 1 else '… '}{sentence}")
     return " ".join([*pieces, *(["…"] if chosen and chosen[-1] < len(spans) - 1 else [])])
 
 

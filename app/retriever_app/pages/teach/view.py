@@ -202,7 +202,7 @@ def _label_reviews(session: _Session, lessons: Lessons | None, *, busy: bool) ->
         st.caption(f"Review {place} of {total}{plain(f'; the model takes it for: {guess}') if guess else ''}")
         shown = cards.card(review.document, resources.columns(session.index))
         said = model.excerpt(shown.body, session.question, labels.answers)
-        review_card(replace(shown, marked=said if shown.is_long else ""))
+        review_card(replace(shown, excerpt=said))
         _show_answers(session, labels, review.document.id)
     tune = partial(_tune, session)
     _button("Fine-tune", tune, "tune", disabled=busy or bool(lacking), help=lacking or model.TUNE_HELP)

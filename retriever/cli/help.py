@@ -1,0 +1,42 @@
+"""Plain help: commands under headings, each with one line, and the names of options that docs/cli.md explains."""
+
+from typing import TYPE_CHECKING
+
+from typer.core import TyperCommand, TyperGroup, TyperOption
+
+if TYPE_CHECKING:
+    from typer._click import Context, HelpFormatter
+
+ADVANCED = "Advanced options, explained in docs/cli.md"
+_LONGEST = 1000  # characters of a sentence; such a limit cuts none
+
+
+class Command(TyperCommand):
+    """A command whose help ends with the names of its advanced options."""
+
+    @property
+    def advanced(self) -> list[TyperOption]:
+        """Options that few users need; docs/cli.md explains them."""
+        return [param for param in self.params if isinstance(param, TyperOption) and param.hidden]
+
+    def format_options(self, ctx: "Context", formatter: "HelpFormatter") -> None:
+        """Write the options, and the names of the advanced ones."""
+        super().format_options(ctx, formatter)
+        if self.advanced:
+            with formatter.section(ADVANCED):
+                formatter.write_text(", ".join(option.opts[0] for option in self.advanced))
+
+
+class Group(TyperGroup):
+    """A group whose help lists its commands under the headings they were declared with."""
+
+    def format_commands(self, ctx: "Context", formatter: "HelpFormatter") -> None:
+        """Write each command with the first sentence of its help, which is never cut."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name, command in self.commands.items():
+            panel = getattr(command, "rich_help_panel", None) or "Commands"
+            panels.setdefault(panel, []).append((name, command.get_short_help_str(_LONGEST)))
+        widest = max(map(len, self.commands))
+        for panel, rows in panels.items():
+            with formatter.section(panel):
+                formatter.write_dl([(name.ljust(widest), summary) for name, summary in rows])
