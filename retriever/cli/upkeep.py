@@ -115,10 +115,8 @@ def reembed(
     if json:
         output.document(done.to_json())
         return
-    with_base = f", base encoder {done.plain}" if done.plain else ""
-    output.result(
-        f"{index}: encoder {done.encoder}{with_base}, {done.embedded} vectors computed, {len(done.dropped)} views removed."
-    )
+    using = f"{done.encoder}, base encoder {done.plain}" if done.plain else done.encoder
+    output.result(f"{index}: encoder {using}, {done.embedded} vectors computed, {len(done.dropped)} views removed.")
     if done.left:
         output.result(f"{len(done.left)} views were incomplete: searches fill them again.")
     for instruction, lessons in done.retaught.items():

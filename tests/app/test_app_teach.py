@@ -364,7 +364,7 @@ def test_a_fine_tuning_that_is_stopped_changes_nothing(tunable, indexes, app, ho
 def test_a_question_that_is_tuned_says_so_elsewhere(tunable, app):
     tunable()
     ended(press(app("teach", instruction=GLAD), TUNE))
-    assert list(app("model").dataframe[0].value["taught with"])[-1].endswith("reader fine-tuned")
+    assert list(app("model").dataframe[0].value["taught"])[-1].endswith("reader fine-tuned")
     learned = lessons(0.5, 0.9, 0.7)
     assert "fine-tuned" not in taught_line(learned).sentence
     assert "with an encoder fine-tuned for it" in taught_line(replace(learned, tuned=True)).sentence

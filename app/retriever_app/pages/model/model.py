@@ -54,7 +54,7 @@ def view_rows(views: Sequence[ViewStatus]) -> list[dict[str, object]]:
             "instruction": view.instruction or BASE_VIEW,
             "reviews read": view.coverage,
             "model follows it": _followed(view),
-            **({"taught with": _taught(view)} if taught else {}),
+            **({"taught": _taught(view)} if taught else {}),
             "model": view.encoder,
             "last used": view.last_used[:10],
         }
