@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import log
+from math import log, sqrt
 from statistics import median
 
 import numpy as np
@@ -110,7 +110,7 @@ def words_of(counted: Counted) -> Words:
             for word, count in counts.items()
             if count >= _LEAST
         }
-        distinct[number] = {word: p**0.5 * log(p / q) for word, (p, q) in shares.items() if p > q}
+        distinct[number] = {word: sqrt(p) * log(p / q) for word, (p, q) in shares.items() if p > q}
     return Words(distinct, {word: total / (above[word] + _SHRUNK) for word, total in tone.items()})
 
 
@@ -225,7 +225,7 @@ def _score(sentence: str, weights: Mapping[str, float]) -> float:
     """Return how well a sentence says what the words with weights say; 0 where it says nothing of it."""
     own = text_words(sentence)
     said = sum(weights.get(word, 0.0) for word in own)
-    score = float(said / (2 + len(own)) ** 0.5)
+    score = said / sqrt(2 + len(own))
     first = next((character for character in sentence if character.isalpha()), "")
     doubts = (_DANGLING.match(sentence), _REFERRING.match(sentence), first.islower(), not _VERB.search(sentence))
     for doubt in doubts:

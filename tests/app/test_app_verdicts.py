@@ -76,7 +76,7 @@ def test_a_question_that_was_taught_says_how_well_it_is_answered(make, app, chan
     with Index(folder, encoder=load_encoder()) as index:
         index.teaching.teach(MOOD, [(row["id"], "broke" if "broke" in row["text"] else "whole") for row in ROWS])
         before, held = index.teaching.lessons(MOOD).before, index.teaching.lessons(MOOD).after
-    assert list(app("model").dataframe[0].value["taught with"]) == [
+    assert list(app("model").dataframe[0].value["taught"]) == [
         "",
         f"42 reviews, {before.value:.0%} right before, {held.value:.0%} after ({held.low:.0%} to {held.high:.0%})",
     ]

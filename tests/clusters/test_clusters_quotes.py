@@ -27,8 +27,9 @@ def test_a_quote_can_stand_alone():
 
 def test_a_review_whose_stars_are_far_from_the_groups_is_not_quoted():
     bad = [(f"The battery number {word} is broken.", 1) for word in ("one", "two", "three")]
-    happy = ("My old battery is broken, this battery is great.", 5)
-    assert "r3" not in dict(said(*bad, happy))
+    praise = "My old charger died, unlike this great gadget."
+    assert "r3" not in dict(said(*bad, (praise, 5), tone={}))
+    assert "r3" in dict(said(*bad, (praise, 2), tone={}))
 
 
 def test_a_sentence_whose_words_go_with_other_stars_than_its_review_is_not_quoted():

@@ -200,6 +200,7 @@ def test_the_score_tells_what_was_gained():
     score = held_out_score(lesson(60, k=2, spread=0.05, plain_spread=2.0))
     assert score.after.value > score.before.value + 0.2
     assert score.after.low <= score.after.value <= score.after.high <= 1
+    assert np.mean([right / 30 for right in score.right]) == pytest.approx(score.after.value)
     few = held_out_score(lesson(6, k=2, spread=2.0))
     assert few.after.high - few.after.low > 0.25
 
