@@ -147,7 +147,7 @@ def test_filters_over_answers_hold_over_http_and_for_agents(server):
     for more in ("r1", "r7"):
         put(server, {more: "a cook"})
         groups = answer(server, "cluster", token=READER, k=1, **asked)
-        assert groups["filter"].startswith(f"Answers of {3 + (more == 'r7')} of 30")
+        assert groups["filter"].startswith(f"The filter uses the known answers of {3 + (more == 'r7')} of 30")
     assert groups["documents"] == 3
 
 
