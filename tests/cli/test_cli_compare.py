@@ -124,7 +124,7 @@ def test_a_report_is_written_as_a_page_and_as_markdown(counted, tmp_path):
     assert PRODUCT in page
     assert "The kettle I hate." in page
     assert "<polyline" in page
-    assert "follows this question" in page  # the verdict, found when its view was filled
+    assert "this question" in page  # the verdict, found when its view was filled
     assert ran.out.splitlines()[:2] == [
         "These clusters are what sets the texts apart, not answers to the question.",
         "The largest group is kettle: 50.0% [37.7, 62.3] of 60 reviews.",
