@@ -174,7 +174,7 @@ def judging_cost(questions: float) -> float:
 
 
 def judge_views(opened: Opened, views: Iterable[View], progress: OnIndexing | None) -> dict[int, Verdict]:
-    """Judge the views that want it: those of a question that hold enough for a verdict they do not have."""
+    """Judge the questions of the views that have no verdict, where there are texts enough for one."""
     verdicts = {}
     for view in (candidate for candidate in views if wants_judging(opened.store, candidate)):
         report = IndexingReport(views=[view.view_id], instructions=[view.key.instruction], judging=True)
