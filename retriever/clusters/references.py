@@ -20,7 +20,7 @@ def ordinal(number: int) -> int:
 
 
 def listed(labels: Mapping[int, str]) -> str:
-    """Return clusters with their numbers and names, as they can be named; by number, their names are given."""
+    """Return clusters, names by number, as a list for people: ``1 (books), 2 (toys)``."""
     return ", ".join(f"{ordinal(number)} ({label})" for number, label in labels.items())
 
 
@@ -48,7 +48,7 @@ def find(named: str, labels: Mapping[int, str]) -> int:
             f"Several clusters have names that begin with {named.strip()!r}.",
             hint=f"Write more of the name, or the number: {listed({number: labels[number] for number in meant})}.",
         )
-    first = "; they count from 1" if wanted == "0" else ""
+    first = ": clusters count from 1" if wanted == "0" else ""
     raise UsageError(f"There is no cluster {named.strip()!r}{first}.", hint=f"There are: {listed(labels)}.")
 
 

@@ -132,7 +132,7 @@ def test_nothing_was_changed_yet(saved):
         (["mine", "--split", "1=x"], 2, "--split is '1=x'"),
         (["mine", "--split", "1=2"], 2, "too alike"),
         (["mine", "--merge", "1"], 2, "One cluster alone"),
-        (["mine", "--merge", "1,0"], 2, "no cluster '0'; they count from 1"),
+        (["mine", "--merge", "1,0"], 2, "no cluster '0': clusters count from 1"),
         (["mine", "--merge", '1,"lamp'], 2, "is no list of clusters"),
         (["mine", "--undo", "--hide", "1"], 2, "--undo excludes other changes"),
         (["mine", "--undo"], 1, "left to take back"),

@@ -116,7 +116,7 @@ def test_of_several_changes_all_are_made_or_none(saved):
         ({"rename": {"1": " "}}, "Cluster 1 gets no name"),
         ({"merge": [["1", "lamp"]]}, "One cluster alone"),
         ({"hide": ["7"]}, "no cluster '7'"),
-        ({"hide": ["0"]}, "no cluster '0'; they count from 1"),
+        ({"hide": ["0"]}, "no cluster '0': clusters count from 1"),
         ({"hide": [" "]}, "no cluster ''"),
     ],
 )
