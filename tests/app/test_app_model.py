@@ -1,3 +1,4 @@
+import re
 import threading
 
 import pytest
@@ -87,7 +88,7 @@ def test_damage_is_named_and_mended(make, app):
     assert "Vector indexes built: 1" in shown(press(session, "Repair"))
     session = press(session, "Check for damage")
     assert "undamaged" in shown(session)
-    assert "The check ended 0 s ago." in shown(session).replace("\\", "")
+    assert re.search(r"The check ended \d+ s ago", shown(session))
 
 
 def test_a_database_that_is_none_can_still_be_checked(make, app):
