@@ -136,6 +136,8 @@ async def waited(url: str, process: int, part: str, most: float) -> Waits:
     queries, questions, every = PARTS[part]
     limits = httpx.Limits(max_connections=50)
     async with httpx.AsyncClient(base_url=f"{url}/indexes/reviews", timeout=most, limits=limits) as http:
+        text = {"input": "a text", "instruction": "A question?"}
+        (await http.post(f"{url}/v1/embeddings", json=text)).raise_for_status()  # both models are loaded
         for _ in range(4):
             alone = await plain(http)
         await asyncio.sleep(3)  # as a server is that has begun a while ago
