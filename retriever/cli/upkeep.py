@@ -115,9 +115,10 @@ def reembed(
     if json:
         output.document(done.to_json())
         return
-    base = f", base encoder {done.plain}" if done.plain else ""
+    base_encoder = f", base encoder {done.plain}" if done.plain else ""
     output.result(
-        f"{index}: encoder {done.encoder}{base}, {done.embedded} vectors computed, {len(done.dropped)} views removed."
+        f"{index}: encoder {done.encoder}{base_encoder}, {done.embedded} vectors computed, "
+        f"{len(done.dropped)} views removed."
     )
     if done.left:
         output.result(f"{len(done.left)} views were incomplete: searches fill them again.")
