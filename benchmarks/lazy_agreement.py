@@ -21,7 +21,6 @@ import numpy as np
 from common import write
 
 from retriever import load_encoder
-from retriever.core.errors import UsageError
 from retriever.core.protocols import Encoder, WrappedEncoder
 from retriever.core.requests import SearchOptions
 from retriever.core.results import SearchResult
@@ -75,13 +74,7 @@ class Known(WrappedEncoder):
         words: int = 0,
         on_tokens: Callable[[int], None] | None = None,
     ) -> list[Encoded]:
-        """Return what the whole index holds of documents under every instruction; queries are embedded.
-
-        Raises:
-            UsageError: it does not hold an instruction. So no verdict is looked for, which would have to read more.
-        """
-        if not words:
-            return super().encode_views(texts, instructions, on_tokens=on_tokens)
+        """Return what the whole index holds of documents under every instruction; what it does not hold is embedded."""
         store = self._whole._opened.store
         ids = store.documents.known(texts)
         encoded = []
@@ -89,9 +82,9 @@ class Known(WrappedEncoder):
             store.views.find(view_key(self._whole._opened.sources.encoders.question, instruction))
             for instruction in instructions
         ]
-        for view in held:
-            if view is None:
-                raise UsageError("The index does not hold this instruction.")
+        if not words or None in held:
+            return super().encode_views(texts, instructions, words=words, on_tokens=on_tokens)
+        for view in filter(None, held):
             stored = store.vectors.get(view.view_id, [ids[text] for text in texts])
             encoded.append(Encoded(np.asarray(stored.embeddings), [answers[:words] for answers in stored.words]))
         return encoded

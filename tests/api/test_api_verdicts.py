@@ -4,6 +4,7 @@ from test_api_mcp import answer
 
 from retriever.api import service
 from retriever.api.service import VERDICT
+from retriever.index import completing
 from retriever.index.teaching.part import Teaching
 from retriever.index.verdicts.measured import Measured
 
@@ -35,6 +36,21 @@ def looked(server):
         assert job.wait(120).status == "done"
 
 
+@pytest.fixture
+def unjudged(server, monkeypatch):
+    """Views that have every text and no verdict, as those of an index that another version made."""
+    with monkeypatch.context() as patch:
+        patch.setattr(completing, "wants_judging", lambda store, view: False)
+        server.service.index("reviews").upkeep.complete([MOOD, FAULT])
+
+
+def test_a_search_that_reads_has_the_verdict(server):
+    found = search(server, MOOD, query="a kettle")["verdict"]
+    assert (found["level"], found["instruction"]) == ("not followed", MOOD)
+    assert server.service.jobs.named(VERDICT) == {}
+
+
+@pytest.mark.usefixtures("unjudged")
 def test_a_search_begins_to_look_and_later_answers_have_the_verdict(server):
     assert search(server, MOOD)["verdict"] is None
     looked(server)
@@ -43,13 +59,11 @@ def test_a_search_begins_to_look_and_later_answers_have_the_verdict(server):
     assert found["sentence"].endswith("Let a language model read for it, teach it, or ask it in other words.")
     assert search(server, "")["verdict"] is None
     views = server.get("/indexes/reviews").json()["views"]
-    assert [None if one["verdict"] is None else one["verdict"]["level"] for one in views] == [
-        None,
-        "not followed",
-        "not followed",
-    ]
+    levels = {view["instruction"]: view["verdict"] and view["verdict"]["level"] for view in views}
+    assert (levels[""], levels[MOOD]) == (None, "not followed")
 
 
+@pytest.mark.usefixtures("unjudged")
 def test_one_is_looked_into_at_a_time_and_takes_no_turn_of_a_job(server, encoder):
     search(server, MOOD)
     looked(server)

@@ -428,9 +428,8 @@ def test_a_card_shows_the_sentences_that_name_an_answer():
     )
     said = teaching.excerpt(review, "What is wrong?", {"broken": "", "late": "slow shipping"})
     assert "took weeks" in said
-    assert ":blue-background[Shipping]" in said
     assert "dog" not in said
-    assert teaching.excerpt("One. Two. Three. Four. Five.", "Why?", {"price": ""}) == r"One\. Two\. … Five\."
+    assert teaching.excerpt("One. Two. Three. Four. Five.", "Why?", {"price": ""}) == "One. Two. … Five."
     assert teaching.excerpt("Only this", "Why?", {}) == "Only this"
 
 

@@ -57,9 +57,9 @@ def test_clusters_count_sentences_and_their_reviews(tmp_path):
     sides = clusters.read_sides(found.material.documents, columns)
     shown_cards = clusters.cards(found, sides, counted, everything)
     assert {card.name.split()[1]: card.size for card in shown_cards} == {
-        "kettle": "2 sentences of 2 reviews · 67% · 1.5 ★",
-        "lamp": "2 sentences of 2 reviews · 67% · 2.0 ★",
-        "toy": "2 sentences of 2 reviews · 67% · 2.5 ★",
+        "kettle": "2 sentences of 2 reviews · 2 of 3 · 1.5 ★",
+        "lamp": "2 sentences of 2 reviews · 2 of 3 · 2.0 ★",
+        "toy": "2 sentences of 2 reviews · 2 of 3 · 2.5 ★",
     }
     assert clusters.headline(found) == "6 sentences of 3 reviews in 3 clusters."
     assert cards.hit_cards([], Columns(), {}) == []

@@ -8,6 +8,7 @@ from app_fakes import MOOD, REVIEWS, load_encoder
 from retriever.core.results import Held, IndexingReport, Lessons
 from retriever.core.verdicts import Verdict
 from retriever.index import completing
+from retriever.index.search import searcher
 from retriever.index.teaching.part import Teaching
 from retriever.index.verdicts.measured import Measured
 from retriever.workspace import Index
@@ -88,6 +89,7 @@ def test_a_question_that_was_taught_says_how_well_it_is_answered(make, app, chan
 
 def test_a_verdict_shows_among_the_instructions(make, app, chance, monkeypatch):
     monkeypatch.setattr(completing, "judge_views", lambda *given: {})
+    monkeypatch.setattr(searcher, "wants_judging", lambda store, view: False)
     folder = make(rows=ROWS, instructions=[MOOD])
     session = app("model")
     assert list(session.dataframe[0].value["model follows it"]) == ["", "not checked"]
@@ -106,6 +108,7 @@ def test_one_question_on_both_sides_is_looked_into_once_and_can_be_stopped(make,
             progress(IndexingReport(in_hand=20, expected=40, judging=True))
 
     monkeypatch.setattr(completing, "judge_views", lambda *given: {})
+    monkeypatch.setattr(searcher, "wants_judging", lambda store, view: False)
     monkeypatch.setattr(Teaching, "judge", judge)
     session = app("compare", q="broke", first=MOOD, second=MOOD)
     awaited(session, reached.is_set)  # what is asked comes first, then its verdict
@@ -121,7 +124,8 @@ def test_one_question_on_both_sides_is_looked_into_once_and_can_be_stopped(make,
     assert shown(session).count("Nobody has checked yet") == 2
 
 
-def test_a_question_is_looked_into_when_nobody_waits_for_a_search(make, app, chance):
+def test_a_question_is_looked_into_when_nobody_waits_for_a_search(make, app, chance, monkeypatch):
+    monkeypatch.setattr(searcher, "wants_judging", lambda store, view: False)
     make(rows=ROWS)
     with FOREGROUND.waited_for():
         session = awaited(app("search", q="broke", instruction=MOOD), lambda: resources.jobs().named("diagnose"))

@@ -30,7 +30,7 @@ def saved(indexed):
         ("topics", "products", "--history"),
         ("topics", "products", "--rename", "1=Kitchen", "--merge", "2,3", "--hide", "Kitchen"),
         ("cluster", "--saved", "products", "--having", "kettle or toy", "--csv", "out.csv"),
-        ("classify", "--saved", "products", "--correct", "r1=toy"),
+        ("classify", "--saved", "products", "--csv", "out.csv"),
         ("report", "products", "--by", "category", "-o", "report.html"),
         ("report", "products", "--json"),
     ],

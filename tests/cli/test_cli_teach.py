@@ -63,7 +63,7 @@ def test_answers_and_examples_are_kept_and_what_was_not_learned_is_named(taught)
         index.teaching.label(MOOD, "t6", "cross")
         index.teaching.label(MOOD, "t7", "odd")
     ran = taught("teach", "--instruction", MOOD)
-    assert ran.out.splitlines()[0] == "What mood?: taught by 7 examples."
+    assert ran.out.splitlines()[0] == "What mood?: learned from 7 examples."
     assert "odd: 1 example, not learned; an answer needs 3.\n" in ran.err
 
 

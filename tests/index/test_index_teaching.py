@@ -160,7 +160,7 @@ def test_a_search_under_way_notices_that_its_question_was_taught(path):
         view = index.teaching.teach(MOOD, EXAMPLES).view
         *_, last = answers
         assert last.view == view
-        answers = index.search_progressively(SearchRequest("love happy", instruction=MOOD, mode="dense"))
+        answers = index.search_progressively(SearchRequest("hate sad", instruction=MOOD, mode="dense"))
         next(answers)
         index.teaching.forget(MOOD)
         *_, last = answers

@@ -50,7 +50,7 @@ from retriever.index.selection import require_fitting
 from retriever.index.sources.catalog import Sources
 from retriever.index.sources.filling import encode_queries, of_one_encoder
 from retriever.index.sources.source import Source
-from retriever.index.verdicts.judging import judge_view, wants_judging
+from retriever.index.verdicts.judging import judge_view, sampled, wants_judging
 from retriever.store.database import Store
 from retriever.store.views import View, ViewKey
 
@@ -243,11 +243,27 @@ class Searcher:
         return wanted, read
 
     def _judge(self, reading: Reading) -> None:
-        """Judge whether the question is followed where nobody has: the order of the hits depends on it."""
-        sources, source = reading.begun.queries.sources, reading.begun.queries.source
-        view = sources.view(source.root)
-        if view is not None and wants_judging(self._store, view):
-            judge_view(self._store, sources.encoders, view, on_texts=reading.on_texts)
+        """Judge whether the question is followed where nobody has: the order of the hits depends on it.
+
+        The view keeps the sample of texts that is read for it.
+        """
+        queries, on_texts = reading.begun.queries, reading.on_texts
+        view = queries.sources.view(queries.source.root)
+        if view is None or not wants_judging(self._store, view):
+            return
+        sample = sampled(self._store.documents.live_contents())
+        unread = self._store.documents.texts(self._store.vectors.missing(view.view_id, sample))
+        if unread:
+            reader, texts = queries.source.root.reader, list(unread.values())
+            notify = texts_read(reader, texts, on_texts, before=reading.read)
+            self._views.keep(queries.sources, queries.filled, list(unread), notify)
+            reading.read += len(unread)
+
+        def still(done: int, total: int) -> None:
+            if on_texts is not None:
+                on_texts(reading.read, reading.read)
+
+        judge_view(self._store, queries.sources.encoders, view, on_texts=still)
 
     def _worth_reading(
         self, reader: Encoder, view: LoadedView, pool: Found, reading: Reading, *, share: float
