@@ -16,11 +16,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from common import write
 
 from retriever import load_encoder
+from retriever.core.errors import UsageError
 from retriever.core.protocols import Encoder, WrappedEncoder
 from retriever.core.requests import SearchOptions
 from retriever.core.results import SearchResult
@@ -74,7 +76,13 @@ class Known(WrappedEncoder):
         words: int = 0,
         on_tokens: Callable[[int], None] | None = None,
     ) -> list[Encoded]:
-        """Return what the whole index holds of documents under every instruction; what it does not hold is embedded."""
+        """Return what the whole index holds of documents under every instruction; queries are embedded.
+
+        Raises:
+            UsageError: it does not hold an instruction. So no verdict is looked for, which would have to read more.
+        """
+        if not words:
+            return super().encode_views(texts, instructions, on_tokens=on_tokens)
         store = self._whole._opened.store
         ids = store.documents.known(texts)
         encoded = []
@@ -82,9 +90,9 @@ class Known(WrappedEncoder):
             store.views.find(view_key(self._whole._opened.sources.encoders.question, instruction))
             for instruction in instructions
         ]
-        if not words or None in held:
-            return super().encode_views(texts, instructions, words=words, on_tokens=on_tokens)
-        for view in filter(None, held):
+        for view in held:
+            if view is None:
+                raise UsageError("The index does not hold this instruction.")
             stored = store.vectors.get(view.view_id, [ids[text] for text in texts])
             encoded.append(Encoded(np.asarray(stored.embeddings), [answers[:words] for answers in stored.words]))
         return encoded
@@ -125,6 +133,9 @@ def passages(data: Path, limit: int, queries: int) -> Corpus:
     return Corpus("MS MARCO passages under instructions", documents, questions)
 
 
+# A verdict reads a sample besides, and decides how much the base encoder counts.
+@patch("retriever.index.search.searcher.wants_judging", new=lambda store, view: False)
+@patch("retriever.index.completing.wants_judging", new=lambda store, view: False)
 def measure(corpus: Corpus, readers: Mapping[str, Encoder], counts: Sequence[int]) -> dict[str, Any]:
     """Return agreement with the complete view and nDCG of lazy searches, by the candidates they read."""
     question = readers["encoder"]

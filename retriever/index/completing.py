@@ -26,7 +26,7 @@ BATCH = 100
 """Texts that are read under an instruction before they are stored: little is lost where the reading is stopped."""
 
 
-JUDGING = 2.0
+JUDGING = 0.5
 """Texts read under a question that take as long as one of a verdict's texts, which is read under others: measured."""
 
 

@@ -76,7 +76,7 @@ def on_terminal(cwd, *, argv=("search", "-", "--mode", "lexical"), columns=80, *
     subprocess.run(
         [sys.executable, "-c", code],
         cwd=cwd,
-        env=environment(**{"TERM": "xterm", **changes}),
+        env=environment(**{"TERM": "xterm", "COLUMNS": str(columns), **changes}),
         input=b"kettle\nlamp\n",
         stdout=inner,
         stderr=inner,
