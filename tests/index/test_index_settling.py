@@ -66,6 +66,15 @@ def test_a_settled_search_reads_nothing_when_it_is_asked_again_and_gives_the_sam
     assert question.passes  # another query has not settled
 
 
+def test_who_stops_at_the_final_answer_has_it_noted_too(open_index, question):
+    answers = open_index(rounds=5).search_progressively(REQUEST)
+    last = next(answer for answer in answers if answer.final)
+    answers.close()
+    question.forget()
+    (again,) = open_index(rounds=5).search_progressively(REQUEST)
+    assert (question.passes, ids(again)) == ([], ids(last))
+
+
 def test_a_search_whose_rounds_are_used_up_reads_nothing_when_it_is_asked_again(open_index, question):
     last = open_index(rounds=1).search_many([REQUEST])[0]
     assert not last.settling.settled

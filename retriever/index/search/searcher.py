@@ -199,9 +199,9 @@ class Searcher:
             changed = None if before is None else changed_hits(before, results)
             progress = Settling(number + 1, reading.read, changed, settled)
             final = settled or not read or number + 1 == most  # what cannot be read now may be another time
-            yield [replace(result, final=final, settling=progress) for result in results]
             if settled or (final and read):  # the last round's list stands: asked again, the search gives the same one
                 note_settled(self._store, begun)
+            yield [replace(result, final=final, settling=progress) for result in results]
             if final:
                 return True
             before = results
@@ -257,6 +257,7 @@ class Searcher:
             reader, texts = queries.source.root.reader, list(unread.values())
             notify = texts_read(reader, texts, on_texts, before=reading.read)
             self._views.keep(queries.sources, queries.filled, list(unread), notify)
+            reading.tried.update(unread)
             reading.read += len(unread)
 
         def still(done: int, total: int) -> None:
