@@ -153,7 +153,7 @@ def test_a_bar_filters_map_cards_and_the_other_charts_beside_the_map(visit):
     wait_for_points(page, 1, lambda alpha: alpha > 80)
     stands(page)
     rest(page)
-    card = page.get_by_text(re.compile("^share ")).first.bounding_box()
+    card = page.get_by_text(re.compile("^Share ")).first.bounding_box()
     drawn = canvas(page).bounding_box()
     assert card["x"] > drawn["x"] + drawn["width"]
     assert card["y"] < drawn["y"] + drawn["height"]

@@ -103,7 +103,7 @@ def clusters_of_a_sample(page, model):
     press(page, "Use this language model")
     page.get_by_text(re.compile(r"of 240 texts were read by chat:stand-in, \d+ of them drawn at random")).wait_for()
     page.get_by_text(re.compile(r"about \d+% of all")).first.wait_for()
-    page.get_by_text(re.compile(r"^share \d+ to \d+ %")).first.wait_for()
+    page.get_by_text(re.compile(r"^Share \d+ to \d+ %")).first.wait_for()
     assert before < len(sent(model)) < len(ROWS)
 
 
