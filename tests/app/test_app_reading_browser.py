@@ -48,7 +48,7 @@ def sent(model):
 
 def test_a_question_is_read_corrected_clustered_and_taken_back(page, address, model, tmp_path):
     page.goto(f"{address}/search?{urlencode({'q': 'toy', 'instruction': WHO})}")
-    page.get_by_text(re.compile("^10 reviews: ")).wait_for()
+    page.get_by_text(re.compile(r"^10 reviews\. ")).wait_for()
     assert not model.requests
     page.get_by_text(OFFER).click()
     page.get_by_text("A search sends at most 60 reviews, with the question, to chat:stand-in").wait_for()

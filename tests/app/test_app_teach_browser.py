@@ -90,7 +90,7 @@ def the_bar_stays_in_sight(page, counted):
 
 def find_an_example_by_a_search(page, folder):
     page.get_by_role("link", name="Search for “shipping”").click()
-    page.get_by_text(re.compile("^10 reviews: ")).wait_for()
+    page.get_by_text(re.compile(r"^10 reviews\. ")).wait_for()
     rest(page)
     page.get_by_role("button", name=re.compile("This is an example of")).last.click()
     page.get_by_role("menuitem", name="shipping").click()
