@@ -197,6 +197,7 @@ def test_what_is_typical_is_the_mean_of_the_view(index):
     assert not index._opened.views.loaded(mood).shift.any()
 
 
+@pytest.mark.usefixtures("unjudged")
 @pytest.mark.parametrize("rows", [10, 40])
 def test_what_earlier_queries_read_has_no_say_in_a_view_that_lacks_most(tmp_path, rows):
     texts = [f"{word} {row}" for row in range(rows) for word in ("love", "hate", "sad", "toy")]
