@@ -93,7 +93,10 @@ def open_cell(page, table, row):
 
 
 def clusters_of_a_sample(page, model):
-    before = len(sent(model))
+    before = -1
+    while before < len(sent(model)):  # the search reads on until its hits stay the same
+        before = len(sent(model))
+        page.wait_for_timeout(1500)
     go(page, "Clusters")
     ask(page, "Instruction", WHO)
     page.get_by_text("Clustering sends at most all 240 reviews").wait_for()

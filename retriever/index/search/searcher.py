@@ -248,7 +248,7 @@ class Searcher:
         The view keeps the sample of texts that is read for it.
         """
         queries, on_texts = reading.begun.queries, reading.on_texts
-        view = queries.sources.view(queries.source.root)
+        view = None if queries.source.costly else queries.sources.view(queries.source.root)
         if view is None or not wants_judging(self._store, view):
             return
         sample = sampled(self._store.documents.live_contents())
