@@ -1,13 +1,13 @@
 """A review as a card: what pages show of a hit or a document, with the sentence that matches a query."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from retriever.core.fields import values_by_name
 from retriever.core.results import Hit
 from retriever.core.types import Document, Span
-from retriever.core.words import STOPWORDS
+from retriever.core.words import STOPWORDS, stem
 from retriever.index.profiling import Columns, star_value
 from retriever_app import text
 
@@ -16,9 +16,6 @@ _ALIKE = 0.9  # of the different words of two texts that both must have to be sh
 _ALL = 99.95  # would be rounded to 100.0 %
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
 _SENTENCE = re.compile(r"[^\n]+?(?:[.!?…]+[\"'\u201d\u2019)]*(?=\s)|(?=\n)|\Z)")
-_ENDINGS = ("ingly", "edly", "ings", "ing", "ied", "ies", "est", "ed", "es", "er", "ly", "s", "e", "y")
-_DOUBLING = ("ingly", "edly", "ings", "ing", "est", "ed", "er")  # before which a word doubles its last letter
-_LEAST_STEM = 3  # letters that are left of a word
 _OF_ANSWER = 0.5  # what a word the model answered counts, where one of the query counts 1
 
 
@@ -167,17 +164,6 @@ def ordinal(number: int) -> str:
     return f"{number}{ending}"
 
 
-def stem(word: str) -> str:
-    """Return a word without an English ending, so that `stopped`, `stops` and `stopping` are alike."""
-    folded = word.casefold().replace("\u2019", "'").removesuffix("'s")
-    for ending in _ENDINGS:
-        if folded.endswith(ending) and len(folded) - len(ending) >= _LEAST_STEM:
-            cut = folded.removesuffix(ending)
-            doubled = ending in _DOUBLING and len(cut) > _LEAST_STEM and cut[-1] == cut[-2] and cut[-1] not in "aeiouls"
-            return cut[:-1] if doubled else cut
-    return folded
-
-
 def stems(text: str) -> set[str]:
     """Return the stems of a text's words, stop words left out."""
     return {stem(word) for word in _WORD.findall(text) if word.casefold() not in STOPWORDS}
@@ -194,6 +180,11 @@ def sentences(text: str) -> list[Span]:
     return spans
 
 
+def said(words: Collection[str], weights: Mapping[str, float]) -> float:
+    """Return how much of some weighed words a sentence's different words say, the shorter the more."""
+    return float(sum(weights.get(word, 0.0) for word in words) / max(len(words), 4) ** 0.25)
+
+
 def answering(text: str, query: str, answers: Iterable[str]) -> Span | None:
     """Return the sentence that says most of the query's words, and of those the model answered, in few words.
 
@@ -208,7 +199,6 @@ def answering(text: str, query: str, answers: Iterable[str]) -> Span | None:
     scores = []
     for span in spans:
         words = stems(text[span.start : span.end])
-        score = sum(weights.get(word, 0.0) for word in words) / max(len(words), 4) ** 0.25
-        scores.append((not wanted.isdisjoint(words), score))
+        scores.append((not wanted.isdisjoint(words), said(words, weights)))
     best = max(range(len(spans)), key=scores.__getitem__)
     return spans[best] if scores[best][1] > 0 else None

@@ -3,7 +3,9 @@
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from retriever.core.errors import IndexLockedError
@@ -16,7 +18,7 @@ from retriever.index.sources.source import Source
 from retriever.index.view_upkeep import evict, lazy_bytes, lazy_limit
 from retriever.store.database import Store
 from retriever.store.lock import LOCK_NAME, WriterLock
-from retriever.store.views import View
+from retriever.store.views import View, ViewKey
 
 NOTED_EVERY = 3600.0
 """Seconds between two notes of a view's last use."""
@@ -46,6 +48,13 @@ class OpenViews:
                 self._store, view, self._folder, self._contents, device=self._device
             )
         return self._searchers[view.view_id].current()
+
+    def complete_beside(self, source: Source) -> list[LoadedView]:
+        """Return the view of another instruction by the same encoder that was used last and has every text, if any."""
+        others = [view for view in self._store.views.all() if not view.lazy and _of_one_encoder(view.key, source.key)]
+        recent = sorted(others, key=lambda view: (view.last_used, view.view_id), reverse=True)
+        loaded = (self.loaded(view) for view in recent)
+        return list(islice((view for view in loaded if view.complete), 1))
 
     def reach(self, documents: int) -> int:
         """Return how deep a ranking of texts has to go to hold so many documents."""
@@ -85,3 +94,8 @@ class OpenViews:
             if now - self._noted.get(view_id, float("-inf")) > NOTED_EVERY:
                 self._noted[view_id] = now
                 self._store.best_effort_write(partial(self._store.views.touch, view_id))
+
+
+def _of_one_encoder(key: ViewKey, other: ViewKey) -> bool:
+    """Return whether two views are of different instructions and all else is the same."""
+    return key != other and replace(key, instruction="") == replace(other, instruction="")

@@ -8,6 +8,7 @@ import pytest
 from retriever.core.errors import EncoderError, IndexDamagedError, IndexNotFoundError, UsageError
 from retriever.core.results import Hit, IndexingReport, SearchResult
 from retriever.core.types import Document, Span
+from retriever.core.words import stem
 from retriever.index.profiling import Columns, Profile
 from retriever.store.filters import parse_filter
 from retriever_app import cards, text
@@ -209,7 +210,7 @@ def test_sentences_end_at_marks_and_lines():
     ["stop stops stopped stopping", "battery batteries battery's", "charge charged charging charges", "happy happily"],
 )
 def test_forms_of_a_word_are_alike(words):
-    assert len({cards.stem(word) for word in words.split()} - {"happi"}) == 1
+    assert len({stem(word) for word in words.split()}) == 1
 
 
 def test_the_sentence_that_answers_says_most_of_the_query():

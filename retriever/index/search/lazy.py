@@ -6,18 +6,20 @@ under the instruction, as far as a token budget reaches.
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain, islice, zip_longest
 
 import numpy as np
 
 from retriever.core.protocols import Encoder
-from retriever.core.requests import SearchOptions
+from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.types import Embeddings, Ids
 from retriever.index.search import centering, feedback
-from retriever.index.search.beside import Beside
+from retriever.index.search.beside import Beside, plain_queries
 from retriever.index.search.rankings import Ranking, fuse, nearest
 from retriever.index.search.view_searcher import LoadedView
 from retriever.index.sources.catalog import Sources
+from retriever.index.sources.filling import encode_queries, of_one_encoder
 from retriever.index.sources.source import Source
 from retriever.store.database import Store
 from retriever.store.vectors import VectorRevision
@@ -112,6 +114,28 @@ class Queries:
     def read(self) -> bool:
         """Whether texts can be read for the instruction."""
         return any(source.reads for source in self.filled)
+
+
+def as_vectors(
+    texts: Sequence[str], request: SearchRequest, sources: Sources, source: Source, base: View, *, weighed: bool
+) -> Queries:
+    """Return the queries of a request as vectors; where another encoder fills the base view, its own alone for now.
+
+    Args:
+        texts: the queries.
+        request: what they were asked with.
+        sources: of the index.
+        source: what serves the instruction.
+        base: the base view.
+        weighed: whether the base encoder's cosine counts under the instruction.
+    """
+    beside = source.root != sources.base and of_one_encoder(sources.base, source.root)
+    if beside and not weighed:
+        plain, under, vectors = encode_queries([sources.base, source.root, source], texts, request.steps)
+        return Queries(sources, source, base, plain, under, lambda: vectors)
+    shown = cache(lambda: encode_queries([source], texts, request.steps)[0])
+    (plain,) = encode_queries([sources.base], plain_queries(texts, request) if weighed else texts)
+    return Queries(sources, source, base, plain, shown() if beside else None, shown)
 
 
 def state_of(store: Store, base: View) -> State:

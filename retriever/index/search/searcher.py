@@ -7,8 +7,6 @@ so that nothing is searched for twice.
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
-from itertools import islice
 from typing import TypeVar
 
 import numpy as np
@@ -27,6 +25,7 @@ from retriever.index.search.fusion import Fusion
 from retriever.index.search.lazy import (
     Found,
     Queries,
+    as_vectors,
     learned_rankings,
     mostly_filled,
     state_of,
@@ -48,11 +47,10 @@ from retriever.index.search.settling import (
 from retriever.index.search.view_searcher import LoadedView
 from retriever.index.selection import require_fitting
 from retriever.index.sources.catalog import Sources
-from retriever.index.sources.filling import encode_queries, of_one_encoder
+from retriever.index.sources.filling import encode_queries
 from retriever.index.sources.source import Source
 from retriever.index.verdicts.judging import judge_view, sampled, wants_judging
 from retriever.store.database import Store
-from retriever.store.views import View, ViewKey
 
 T = TypeVar("T")
 
@@ -152,7 +150,7 @@ class Searcher:
         if base_view is None:
             nothing = Answer(Ranking([], []), None, [], [])
             return self._answered(now, Answers(None, "base", [nothing] * len(now.queries)))
-        queries = _as_vectors(now, sources, source, base_view.view, weighed=weighed)
+        queries = as_vectors(now.queries, request, sources, source, base_view.view, weighed=weighed)
         pool = self._in_base(request, queries, pool)
         settled = view is not None and has_settled(self._store, search, view.view)
         if view is not None and (mostly_filled(view, pool.allowed) or settled or not queries.read):
@@ -290,15 +288,8 @@ class Searcher:
             if view is None or not self._serves(begun):
                 return []
             depth = max(self._options.candidates, self._depth(begun.asked.request))
-            teachers = [self._views.loaded(queries.base), *self._complete_beside(queries.source.root)]
+            teachers = [self._views.loaded(queries.base), *self._views.complete_beside(queries.source.root)]
             return learned_rankings(self._store, teachers, view, queries.shown(), depth, begun.found.allowed)
-
-    def _complete_beside(self, source: Source) -> list[LoadedView]:
-        """Return the view of another instruction by the same encoder that was used last and has every text, if any."""
-        others = [view for view in self._store.views.all() if not view.lazy and _of_one_encoder(view.key, source.key)]
-        recent = sorted(others, key=lambda view: (view.last_used, view.view_id), reverse=True)
-        loaded = (self._views.loaded(view) for view in recent)
-        return list(islice((view for view in loaded if view.complete), 1))
 
     def _final(self, begun: Unfinished) -> list[SearchResult] | None:
         """Answer from the instruction's view as it is now; what was found before is used where it still holds."""
@@ -402,23 +393,6 @@ class Searcher:
         return First([replace(result, final=unfinished is None, known_answers=known) for result in results], unfinished)
 
 
-def _as_vectors(search: Asked, sources: Sources, source: Source, base: View, *, weighed: bool) -> Queries:
-    """Return the queries of a request as vectors; where another encoder fills the base view, its own alone for now."""
-    request, beside = search.request, source.root != sources.base and of_one_encoder(sources.base, source.root)
-    if beside and not weighed:
-        plain, under, vectors = encode_queries([sources.base, source.root, source], search.queries, request.steps)
-        return Queries(sources, source, base, plain, under, lambda: vectors)
-    shown = cache(lambda: encode_queries([source], search.queries, request.steps)[0])
-    texts = plain_queries(search.queries, request) if weighed else search.queries
-    (plain,) = encode_queries([sources.base], texts)
-    return Queries(sources, source, base, plain, shown() if beside else None, shown)
-
-
 def _steps(source: Source, request: SearchRequest) -> int | None:
     """Return K that is spent on a query of a source; None where its encoder generates nothing."""
     return with_steps(source.root.reader, request.steps).spec.steps
-
-
-def _of_one_encoder(key: ViewKey, other: ViewKey) -> bool:
-    """Return whether two views are of different instructions and all else is the same."""
-    return key != other and replace(key, instruction="") == replace(other, instruction="")

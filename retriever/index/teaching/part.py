@@ -318,7 +318,7 @@ class Teaching:
     def judge(self, instruction: str, *, progress: OnIndexing | None = None) -> Verdict | None:
         """Find out whether the model follows an instruction, by a sample of the index's texts, and store it.
 
-        What is stored already is returned. Else those of the sample that the view lacks are read, which takes seconds.
+        What is stored already is returned. Else the sample is read, unless the view holds it, which takes seconds.
 
         Args:
             instruction: of the view.

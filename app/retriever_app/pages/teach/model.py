@@ -183,8 +183,7 @@ def excerpt(review: str, question: str, answers: Mapping[str, str]) -> str:
 
     def rank(place: int) -> tuple[float, bool, int]:
         words = cards.stems(review[spans[place].start : spans[place].end])
-        score = sum(weights.get(word, 0.0) for word in words) / max(len(words), 4) ** 0.25
-        return -score, place not in (0, len(spans) - 1), place
+        return -cards.said(words, weights), place not in (0, len(spans) - 1), place
 
     chosen = sorted(sorted(range(len(spans)), key=rank)[:_SENTENCES])
     pieces = []
