@@ -170,14 +170,13 @@ def render(found: "Clustering", *, explain: bool = False) -> None:
         say_new(found)
     if found.hidden:
         hidden = ", ".join(str(ordinal(number)) for number in sorted(found.hidden))
-        output.say(
-            f"{counted(len(found.hidden), 'cluster')} {'is' if len(found.hidden) == 1 else 'are'} hidden: {hidden}."
-        )
+        are = "is" if len(found.hidden) == 1 else "are"
+        output.say(f"{output.counted(len(found.hidden), 'cluster')} {are} hidden: {hidden}.")
 
 
 def _chosen(choice: "Choice", *, explain: bool) -> str:
     """Say by what the number of clusters was chosen."""
-    clusters = counted(choice.k, "cluster")
+    clusters = output.counted(choice.k, "cluster")
     if not choice.curve:
         return f"{clusters}: the texts are too few, or too alike, for more."
     if explain:
@@ -188,19 +187,14 @@ def _chosen(choice: "Choice", *, explain: bool) -> str:
     return f"{clusters}: the number that holds best when made again."
 
 
-def counted(number: int, what: str) -> str:
-    """Return a number of things: 1 document, 1,200 documents."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
 def size_of(found: "Clustering", number: int, size: int, documents: int) -> str:
     """Describe how large a cluster is: its rows, the documents that these are of, and their share of all."""
     from retriever.clusters.arithmetic.intervals import share
 
     if of_all := share_of(found, number):
-        return f"{counted(size, 'document')} read, {of_all}"
-    said = f"{counted(documents, 'document')} ({share(documents, len(found.topics))})"
-    return said if found.material.units is None else f"{counted(size, 'sentence')} of {said}"
+        return f"{output.counted(size, 'document')} read, {of_all}"
+    said = f"{output.counted(documents, 'document')} ({share(documents, len(found.topics))})"
+    return said if found.material.units is None else f"{output.counted(size, 'sentence')} of {said}"
 
 
 def share_of(found: "Clustering", number: int) -> str:

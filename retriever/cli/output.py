@@ -104,6 +104,11 @@ def write_table(path: Path, header: Sequence[str], rows: Sequence[Sequence[objec
     write_output(path, lines.getvalue(), "--csv")
 
 
+def counted(number: int, what: str) -> str:
+    """Return a number of things: 1 document, 1,200 documents."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 class ProgressLine:
     """One line on stderr that says how far a run is: on a terminal rewritten in place, and gone when the run ends.
 

@@ -121,9 +121,8 @@ def _render(opened: "Index", results: list["SearchResult"], *, explain: bool) ->
 
 def _header(result: "SearchResult") -> str:
     """Return how many hits there are, and how they were found."""
-    count = len(result.hits)
     found_by = _FOUND_BY[result.mode] if result.query or result.mode != "lexical" else "by number of matches"
-    return f"{count} hit{'' if count == 1 else 's'}, {found_by}"
+    return f"{output.counted(len(result.hits), 'hit')}, {found_by}"
 
 
 def _read(opened: "Index", result: "SearchResult") -> str:

@@ -66,7 +66,9 @@ def teach(
         output.document({"instruction": instruction.strip(), "taught": taught})
     elif lessons is None:
         output.result(
-            printable(f"{instruction.strip()}: the examples were deleted; searches use the untaught view again.")
+            printable(
+                f"{instruction.strip()}: forgotten; searches use the untaught view. The index keeps the examples."
+            )
         )
     else:
         _render_lessons(instruction.strip(), lessons)
@@ -78,7 +80,7 @@ def _render_lessons(instruction: str, lessons: "Lessons") -> None:
     output.result(printable(f"{instruction}: learned from {sum(lessons.answers.values())} examples."))
     output.table(["answer", "examples"], [[answer, count] for answer, count in lessons.answers.items()])
     for answer, count in lessons.unlearned.items():
-        examples = f"{count} example{'' if count == 1 else 's'}" if count else "no example"
+        examples = output.counted(count, "example") if count else "no example"
         output.say(printable(f"{answer}: {examples}, not learned; an answer needs {LEAST}."))
     output.result()
     output.table(

@@ -159,7 +159,7 @@ def test_another_encoder_is_taught_anew_or_says_what_to_run(taught):
 def test_forgetting(taught):
     taught("teach", "--instruction", MOOD, "examples.jsonl")
     assert taught("teach", "--instruction", MOOD, "--forget").out == (
-        "What mood?: the examples were deleted; searches use the untaught view again.\n"
+        "What mood?: forgotten; searches use the untaught view. The index keeps the examples.\n"
     )
     assert taught("views", "--json").document["views"][-1]["taught"] is None
     assert taught("teach", "--instruction", MOOD, "--forget", "--json").failed_with(1, "was taught nothing")
