@@ -17,17 +17,14 @@ from retriever.index.selection import nothing_matches, selected_contents
 from retriever.index.sources.catalog import Listed, own_views, serving
 from retriever.index.sources.making import counting
 from retriever.index.sources.source import Source
-from retriever.index.verdicts.judging import TEXTS, judge_view, wants_judging
+from retriever.index.verdicts.judging import judge_view, wants_judging
+from retriever.index.verdicts.reading import COMPARED, REFERENCES
 from retriever.index.verdicts.stored import stored_verdict
 from retriever.store.filters import Filter
 from retriever.store.views import View
 
 BATCH = 100
 """Texts that are read under an instruction before they are stored: little is lost where the reading is stopped."""
-
-
-JUDGING = 0.5
-"""Texts read under a question that take as long as one of a verdict's texts, which is read under others: measured."""
 
 
 def add(
@@ -169,8 +166,8 @@ def _is_unjudged(opened: Opened, root: Source) -> bool:
 
 
 def judging_cost(questions: float) -> float:
-    """Return as many texts as take about as long to read under a question as some questions take to be judged."""
-    return JUDGING * TEXTS * questions
+    """Return how many readings of a text under a question judging some questions takes, whose samples are read."""
+    return COMPARED * len(REFERENCES) * questions
 
 
 def judge_views(opened: Opened, views: Iterable[View], progress: OnIndexing | None) -> dict[int, Verdict]:

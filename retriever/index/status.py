@@ -51,7 +51,7 @@ def view_states(store: Store) -> list[ViewStatus]:
 def texts_read(store: Store, view_id: int) -> tuple[int, int]:
     """Return how many distinct texts have a vector in a view, and how many there are."""
     with store.snapshot():
-        return store.vectors.count_live(view_id), len(store.documents.live_contents())
+        return store.vectors.count_live(view_id), store.documents.count_contents()
 
 
 def _state(store: Store, sources: Sources, made: Sequence[Listed], texts: int) -> ViewStatus:

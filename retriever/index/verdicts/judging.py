@@ -36,7 +36,7 @@ def wants_judging(store: Store, view: View) -> bool:
         return False
     if stored_verdict(store, view.view_id) is not None:
         return False
-    return len(store.documents.live_contents()) >= LEAST_TEXTS
+    return store.documents.count_contents() >= LEAST_TEXTS
 
 
 def sampled(contents: Ids) -> Ids:

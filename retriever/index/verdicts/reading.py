@@ -13,7 +13,8 @@ from retriever.index.verdicts.arithmetic import SAME, likeness, pair_cosines
 REFERENCES = ("What is the text about?", "Is the writer pleased or displeased?")
 """Questions with different answers: where both give the vectors of a third, the encoder reads no question at all."""
 
-_COMPARED = 8  # texts that are read under `REFERENCES`
+COMPARED = 8
+"""Texts that are read under `REFERENCES`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ def read(
         UsageError: the question is longer than the encoder takes.
     """
     asked = known or encoder.encode_views(texts, [question], words=WORDS, on_tokens=on_tokens)[0]
-    some = np.random.default_rng(0).permutation(len(texts))[:_COMPARED]
+    some = np.random.default_rng(0).permutation(len(texts))[:COMPARED]
     view = pair_cosines(asked.embeddings[some])
     others = encoder.encode_views([texts[row] for row in some], REFERENCES, words=WORDS)
     return Evidence(texts, asked, all(likeness(view, pair_cosines(other.embeddings)) > SAME for other in others))
