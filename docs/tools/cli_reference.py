@@ -33,7 +33,7 @@ another question, which makes the level `not followed` whatever the chance), `me
 measured with this very model) and a `sentence` with what to do. It is judged once an index and question, and null
 without an instruction, with fewer than 30 texts, and, but for views, where the instruction was taught. `caution` of
 `cluster`, `classify` and `report` comes before all else: that the instruction is not followed, or that this is unclear,
-and that clusters are groups of similar texts then; which categories were not learned; why there are fewer than `-k`. It
+and what its clusters are then; which categories were not learned; why there are fewer than `-k`. It
 is empty elsewhere. Documents with one text are one hit of `search`, the first by id, and `equal` has the others that
 the filter accepts: their `count` and their `ids`. So `-k` hits are different texts. `taught`, of `cluster`, `classify`
 and each view, has the examples of each answer, the share answered rightly of those left out, `before` and `after`, and

@@ -63,7 +63,8 @@ def compare(  # noqa: PLR0913 - one parameter per option
             requests = [replace(request, instruction=question) for question in instruction]
             first, second = reading.with_consent(opened, partial(opened.search_many, requests))
             judged = [opened.teaching.judge(question, progress=line.show) for question in instruction]
-            change = compare_ranks(replace(first, verdict=judged[0]), replace(second, verdict=judged[1]))
+            results = [replace(first, verdict=judged[0]), replace(second, verdict=judged[1])]
+            change = compare_ranks(*(result if json else result.shown for result in results))
         else:
             each = partial(opened.clusterings.each, instruction, k=count, where=where, read=budget, progress=line.show)
             change = compare_clusters(*reading.with_consent(opened, each))
@@ -99,10 +100,7 @@ def _render_flows(change: "ClusterChange") -> None:
     ]
     output.table(["documents", "A", "", "B", "such as"], rows)
     _say_instructions(change.sides)
-    output.say(
-        f"{change.moved} documents are in another cluster; adjusted Rand index {change.rand:.2f}, "
-        f"adjusted mutual information {change.information:.2f}."
-    )
+    output.say(change.sentence)
 
 
 def _say_instructions(sides: "Sequence[Side]") -> None:

@@ -1,5 +1,6 @@
 """Plain help: commands under headings, each with one line, and the names of options that docs/cli.md explains."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from typer.core import TyperCommand, TyperGroup, TyperOption
@@ -9,6 +10,15 @@ if TYPE_CHECKING:
 
 ADVANCED = "Advanced options, explained in docs/cli.md"
 _LONGEST = 1000  # characters of a sentence; such a limit cuts none
+_VALUES = {
+    "<str>": "<text>",
+    "<list[str]>": "<text>",
+    "<list[path]>": "<path>",
+    "<int>": "<number>",
+    "<int range>": "<number>",
+    "<float>": "<number>",
+}
+"""Words for the values that an option takes, by Typer's."""
 
 
 class Command(TyperCommand):
@@ -21,10 +31,18 @@ class Command(TyperCommand):
 
     def format_options(self, ctx: "Context", formatter: "HelpFormatter") -> None:
         """Write the options, and the names of the advanced ones."""
+        for param in self.params:
+            shown = param.display_type(ctx) if isinstance(param, TyperOption) else ""
+            param.display_type = partial(_value, _VALUES.get(shown, shown))  # type: ignore[attr-defined]
         super().format_options(ctx, formatter)
         if self.advanced:
             with formatter.section(ADVANCED):
                 formatter.write_text(", ".join(option.opts[0] for option in self.advanced))
+
+
+def _value(shown: str | None, ctx: "Context") -> str | None:
+    """Stand in for a parameter's `display_type`."""
+    return shown
 
 
 class Group(TyperGroup):

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Self, TextIO
 import typer
 
 from retriever.core.errors import InputError, OutputError
+from retriever.core.pace import Pace
 from retriever.core.paths import write_output
 from retriever.core.results import SCHEMA_VERSION, IndexingReport
 from retriever.core.text import escape_formula, printable, shortened
@@ -65,9 +66,10 @@ def document(value: Mapping[str, Any]) -> None:
     result(json.dumps(value, ensure_ascii=not _writes_everything(sys.stdout), indent=2))
 
 
-def say(text: str) -> None:
-    """Print a message beside the result."""
-    _tell(_printable_lines(text))
+def say(text: str, colour: str = "") -> None:
+    """Print a message beside the result, in a colour where the terminal shows it."""
+    said = _printable_lines(text)
+    _tell(style(said, colour, sys.stderr) if colour else said)
 
 
 def error(message: str, hint: str = "") -> None:
@@ -125,6 +127,7 @@ class ProgressLine:
         self._terminal = sys.stderr.isatty()
         self._next = time.monotonic() + _EVERY_SECONDS[self._terminal]
         self._told = self._latest = ""
+        self._pace = Pace()
 
     @classmethod
     def clear(cls) -> None:
@@ -135,21 +138,19 @@ class ProgressLine:
 
     def show(self, report: IndexingReport) -> None:
         """Show how far an indexing or the completion of views is if the last time is long enough ago."""
-        if report.judging:
-            self.tell(f"checking whether the model follows the question: {report.in_hand} of {report.expected} texts")
-            return
         if report.tuning:
             self.tell(f"fine-tuning: step {report.in_hand} of {report.expected}")
             return
         total, reached = self._total or report.expected, report.in_hand
         rows = f"rows in {len(report.views)} views" if len(report.views) > 1 else "rows"
-        parts = [f"{reached}{f' of {total}' if total else ''} {rows if report.expected is None else 'texts'}"]
-        if report.tokens:
-            rate = report.tokens / report.seconds if report.seconds else 0.0
-            parts += [f"{report.tokens} tokens", f"{rate:.0f} tokens/s"]
-        if total and 0 < reached < total:
-            parts.append(f"{format_seconds(report.seconds / reached * max(0, total - reached))} left")
-        self.tell(", ".join(parts))
+        said = f"{reached}{f' of {total}' if total else ''} {rows if report.expected is None else 'texts'}"
+        if report.judging:
+            said = f"checking whether the model follows the question: {said}"
+        share = report.share
+        if share is None and total:
+            share = min(1.0, reached / total)
+        left = None if share is None else self._pace.left(share)
+        self.tell(said if left is None else f"{said}, {format_seconds(left)} left")
 
     def tell(self, text: str) -> None:
         """Show a text if the last time is long enough ago."""

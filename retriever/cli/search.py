@@ -114,7 +114,7 @@ def _render(opened: "Index", results: list["SearchResult"], *, explain: bool) ->
         output.say(f"{_header(result)}{_read(opened, result)}")
         if explain:
             output.say(_measures(result))
-        _render_hits(result.hits, explain=explain)
+        _render_hits(result.hits if explain else result.shown.hits, explain=explain)
         if result.settling is not None and not result.settling.settled:
             output.say("Hits may still change: the same search reads more texts.")
 

@@ -1,11 +1,9 @@
 """What commands say of a verdict: its sentence, and the commands that help where a question may not be followed."""
 
 import shlex
-import sys
 from typing import TYPE_CHECKING
 
 from retriever.cli import output
-from retriever.core.text import printable
 
 if TYPE_CHECKING:
     from retriever.core.verdicts import Verdict
@@ -19,13 +17,17 @@ def say_verdict(verdict: "Verdict | None", *, of: str = "") -> None:
         of: what stands before it, such as the question.
     """
     if verdict is not None:
-        said = printable(f"{of}{verdict.sentence}")
-        output.say(output.style(said, "yellow" if verdict.warns else "green", sys.stderr))
+        output.say(f"{of}{verdict.sentence}", "yellow" if verdict.warns else "green")
         say_ways(verdict)
 
 
 def say_ways(verdict: "Verdict") -> None:
     """Say with which option and command a question gets answers; nothing where the model follows it."""
     if verdict.warns:
-        teach = shlex.join(["retriever", "teach", "--instruction", verdict.instruction, "EXAMPLES.jsonl"])
-        output.say(printable(f"With --reader chat:MODEL, or with {teach}"))
+        say_commands(verdict.instruction)
+
+
+def say_commands(instruction: str) -> None:
+    """Say with which option and command a question gets answers that the model does not give."""
+    teach = shlex.join(["retriever", "teach", "--instruction", instruction, "EXAMPLES.jsonl"])
+    output.say(f"With --reader chat:MODEL, or with {teach}")

@@ -6,7 +6,7 @@ import typer
 
 from retriever.cli import output
 from retriever.cli.options import DEFAULT_INDEX, DeviceOption, Embedding, IndexOption, JsonOption
-from retriever.cli.verdicts import say_verdict
+from retriever.cli.verdicts import say_commands
 from retriever.core.errors import UsageError
 from retriever.core.text import printable, shortened
 from retriever.forms import command_options, made
@@ -43,7 +43,7 @@ def status(index: IndexOption = DEFAULT_INDEX, json: JsonOption = False) -> None
             output.result(f"{role} {reader.get('name')}, fingerprint {str(reader.get('fingerprint'))[:12]}")
     output.result()
     output.table(
-        ["view", "instruction", "followed", "vectors", "coverage", "index", "recall@10", "tail"],
+        ["view", "instruction", "followed", "vectors", "coverage", "index", "recall@10", "not indexed"],
         [
             [
                 view.view,
@@ -117,9 +117,11 @@ def views(
         output.document({"lazy_limit": most, "views": [view.to_json() for view in statuses]})
         return
     _render(statuses)
-    for view in statuses:
-        if view.taught is None:
-            say_verdict(view.verdict, of=f'"{shortened(view.instruction, _LONGEST)}": ')
+    doubtful = [view.verdict for view in statuses if view.taught is None and view.verdict and view.verdict.warns]
+    for verdict in doubtful:
+        output.say(f'"{shortened(verdict.instruction, _LONGEST)}": {verdict.finding}', "yellow")
+    if doubtful:
+        say_commands("QUESTION")
     if most is not None:
         output.say(f"Views that are filled as needed use at most {output.format_bytes(most)}.")
 

@@ -248,7 +248,9 @@ class Clustering:
             return ""
         if self.named:
             return "Texts are in the categories whose names they resemble; these need not be their answers."
-        return "These are groups of similar texts, which may be kinds of product; they need not answer the question."
+        if self.verdict.level == "unclear":
+            return "Read some texts of each group before you use it: the texts may be similar, the answers not."
+        return "These are groups of similar texts; they need not answer the question."
 
     @property
     def not_learned(self) -> list[str]:

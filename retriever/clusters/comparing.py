@@ -135,6 +135,15 @@ class ClusterChange:
         """Documents whose cluster is not the counterpart of the one they were in."""
         return sum(len(flow.ids) for flow in self.flows if not flow.stays)
 
+    @property
+    def sentence(self) -> str:
+        """How many documents are in another cluster, and how much the two clusterings agree."""
+        documents = sum(len(flow.ids) for flow in self.flows)
+        return (
+            f"{self.moved} of {documents} documents are in another cluster. Agreement of the two clusterings: "
+            f"{self.rand:.2f} (0 by chance, 1 where they are the same)."
+        )
+
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
         return {
@@ -200,9 +209,5 @@ def write_page(path: Path, change: RankChange | ClusterChange) -> None:
     if isinstance(change, RankChange):
         title, says = change.results[0].query, [f"{change.overlap:.0%} of the hits are in both.", *change.approximate]
     else:
-        title = "Clusters"
-        says = [
-            f"{change.moved} documents are in another cluster. Adjusted Rand index {change.rand:.2f}, "
-            f"adjusted mutual information {change.information:.2f}."
-        ]
+        title, says = "Clusters", [change.sentence]
     write_output(path, page("comparison.html", change=change, title=title, says=says), "--html")

@@ -35,9 +35,9 @@ def findings(numbers: Numbers, *, similar: bool) -> list[str]:
 
     Args:
         numbers: of the groups.
-        similar: whether groups are of similar texts, and need not answer the question.
+        similar: whether groups may be of similar texts, and need not answer the question.
     """
-    kind = "the group of similar texts " if similar else ""
+    kind = "the group " if similar else ""
     groups = [
         group
         for group in numbers.groups

@@ -68,7 +68,7 @@ class Report:
         read: what was read, and by whom.
         diagnosis: what is known of how well the question is answered.
         caution: what to know first, where groups may be no answers, or some were not learned; empty elsewhere.
-        similar: whether groups are of similar texts, and need not answer the question.
+        similar: whether groups may be of similar texts, and need not answer the question.
         scale: the highest rating.
         sections: the largest group first, those that were not learned last.
         models: by role, name and fingerprint.

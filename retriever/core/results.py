@@ -141,6 +141,16 @@ class SearchResult:
     settling: Settling | None = None
     known_answers: KnownAnswers | None = None
 
+    @property
+    def shown(self) -> "SearchResult":
+        """This result as people see it: without the hits' words where its instruction is not followed.
+
+        Words would look like answers there.
+        """
+        if self.verdict is None or self.verdict.level != "not followed":
+            return self
+        return replace(self, hits=[replace(hit, words=()) for hit in self.hits])
+
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
         return {

@@ -40,6 +40,11 @@ class Verdict:
     @property
     def sentence(self) -> str:
         """Whether the model follows the question; where it may not, its commonest answers, and what to do."""
+        return f"{self.finding} {_WAYS}" if self.warns else self.finding
+
+    @property
+    def finding(self) -> str:
+        """Whether the model follows the question; where it may not, its commonest answers."""
         if not self.warns:
             return "This model follows this question."
         named = ", ".join(word for word, _ in self.answers[:_NAMED])
@@ -47,8 +52,8 @@ class Verdict:
         if self.another_question:
             reason = f": its answers are those of another question ({named})"
         if self.level == "unclear":
-            return f"It is unclear whether this model follows this question{reason}. {_WAYS}"
-        return f"This model does not follow this question{reason}. {_WAYS}"
+            return f"It is unclear whether this model follows this question{reason}."
+        return f"This model does not follow this question{reason}."
 
     @property
     def warns(self) -> bool:

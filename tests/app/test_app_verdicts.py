@@ -69,7 +69,7 @@ def test_clusters_say_what_they_are(make, app, chance):
     session = settle(app("clusters", instruction=MOOD))
     assert SHOWN in shown(session)
     assert [one[:2] for one in links(session)] == [("Teach it", "teach")]
-    assert "which may be kinds of product" in " ".join(warning.value for warning in session.warning)
+    assert "similar texts" in " ".join(warning.value for warning in session.warning)
 
 
 def test_a_question_that_was_taught_says_how_well_it_is_answered(make, app, chance):

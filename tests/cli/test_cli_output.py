@@ -12,6 +12,7 @@ from cli_fakes import KeywordEncoder
 
 from retriever.cli import output
 from retriever.cli.output import ProgressLine
+from retriever.core.pace import Pace
 from retriever.core.results import IndexingReport
 
 RUN = "import sys; from retriever.cli.main import main; code = main({}); "
@@ -39,17 +40,33 @@ def test_help_is_quick_and_loads_no_model_library(tmp_path):
 def test_progress_counts_rows_or_texts_and_leaves_out_what_is_not_known(monkeypatch):
     told = []
     monkeypatch.setattr(ProgressLine, "tell", lambda line, text: told.append(text))
-    ProgressLine(40).show(IndexingReport(in_hand=10, tokens=500, seconds=5))
-    ProgressLine().show(IndexingReport(in_hand=10, tokens=500, seconds=5))
-    ProgressLine().show(IndexingReport(in_hand=10, expected=600, tokens=500, seconds=5))
-    ProgressLine(40).show(IndexingReport(in_hand=10, seconds=5, views=[1, 4]))
+    ProgressLine(40).show(IndexingReport(in_hand=10))
+    ProgressLine().show(IndexingReport(in_hand=10))
+    ProgressLine().show(IndexingReport(in_hand=10, expected=600))
+    ProgressLine(40).show(IndexingReport(in_hand=10, views=[1, 4]))
     ProgressLine(40).show(IndexingReport())
+    assert told == ["10 of 40 rows", "10 rows", "10 of 600 texts", "10 of 40 rows in 2 views", "0 of 40 rows"]
+
+
+def test_progress_says_how_long_the_rest_takes_judging_among_it(monkeypatch):
+    told, now = [], [100.0]
+    monkeypatch.setattr(ProgressLine, "tell", lambda line, text: told.append(text))
+    monkeypatch.setattr(output, "Pace", lambda: Pace(lambda: now[0]))
+    line = ProgressLine()
+    reports = [
+        IndexingReport(in_hand=60, expected=600, share=0.05),  # after a minute of loading: the clock starts here
+        IndexingReport(in_hand=300, expected=600, share=0.25),
+        IndexingReport(in_hand=600, expected=600, share=0.50),
+        IndexingReport(in_hand=20, expected=40, judging=True, share=0.75),
+    ]
+    for report in reports:
+        line.show(report)
+        now[0] += 20
     assert told == [
-        "10 of 40 rows, 500 tokens, 100 tokens/s, 15 s left",
-        "10 rows, 500 tokens, 100 tokens/s",
-        "10 of 600 texts, 500 tokens, 100 tokens/s, 4 min 55 s left",
-        "10 of 40 rows in 2 views, 15 s left",
-        "0 of 40 rows",
+        "60 of 600 texts",
+        "300 of 600 texts, 1 min 15 s left",
+        "600 of 600 texts, 44 s left",
+        "checking whether the model follows the question: 20 of 40 texts, 21 s left",
     ]
 
 
@@ -138,6 +155,17 @@ HOSTILE_COMMANDS = {
 }
 
 
+def test_a_coloured_message_keeps_its_colour_and_no_control_of_its_text(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    output.say(f"{HOSTILE} is not followed", "yellow")
+    said = capsys.readouterr().err
+    assert said.startswith("\x1b[33m")
+    assert said.endswith(" is not followed\x1b[0m\n")
+    assert not CONTROLS.search(said.removeprefix("\x1b[33m").removesuffix("\x1b[0m\n"))
+
+
 def test_control_characters_never_reach_the_terminal(hostile):
     for argv in HOSTILE_COMMANDS.values():
         ran = hostile(*argv, stdin=f"kettle\n{HOSTILE}\n".encode())
@@ -218,13 +246,13 @@ def test_progress_is_cleared_before_other_output(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "30")
     with ProgressLine() as line:
         line._next = 0.0
-        line.tell("426 of 600 texts, 30006 tokens, 518 tokens/s, 24 s left")
+        line.tell("426 of 600 texts in 2 views, 24 s left")
         output.say("A note.")
         line._next = 0.0
         line.tell("600 of 600 texts")
     cleared = "\r\x1b[K"
     assert capsys.readouterr().err == (
-        f"{cleared}426 of 600 texts, 30006 to...{cleared}A note.\n{cleared}600 of 600 texts{cleared}"
+        f"{cleared}426 of 600 texts in 2 view...{cleared}A note.\n{cleared}600 of 600 texts{cleared}"
     )
 
 

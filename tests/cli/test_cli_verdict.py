@@ -48,6 +48,20 @@ def test_a_search_says_it_behind_its_hits_and_finds_it_out_once(made, chance):
     assert {answer["word"] for answer in document["verdict"]["answers"]} == {"kettle", "lamp", "toy"}
 
 
+def test_words_are_no_answers_where_a_question_is_not_followed(made, chance):
+    search = ("search", "kettle", "--instruction", ASKED, "-k", "2")
+    assert "[kettle" not in made(*search).out
+    assert "[kettle" in made(*search, "--explain").out
+    assert made(*search, "--json").document["hits"][0]["words"] == ["kettle"]
+    both = ("compare", "--instruction", ASKED, "--instruction", "Which mood is it?", "--query", "kettle")
+    assert "kettle" not in made(*both).out
+
+
+def test_words_are_shown_where_a_question_may_be_followed(made, chance):
+    chance((MEASURED.followed + MEASURED.not_followed) / 2)
+    assert "[kettle" in made("search", "kettle", "--instruction", ASKED, "-k", "2").out
+
+
 def test_a_question_that_is_followed_is_told_too(made, chance):
     chance(0.99)
     assert made("search", "kettle", "--instruction", ASKED).err.endswith("This model follows this question.\n")
@@ -58,7 +72,7 @@ def test_a_question_that_is_followed_is_told_too(made, chance):
 
 def test_clusters_are_named_as_what_they_are(made):
     chosen = made("cluster", "--instruction", ASKED)
-    groups = "These are groups of similar texts, which may be kinds of product; they need not answer the question."
+    groups = "These are groups of similar texts; they need not answer the question."
     assert chosen.out.startswith(f"{NOT_FOLLOWED} {groups}\n")
     given = made("cluster", "--instruction", ASKED, "-k", "2", "--json").document
     assert given["caution"].startswith(f"{NOT_FOLLOWED} {groups}")
@@ -86,7 +100,9 @@ def test_views_and_status_show_it(made, chance):
     assert head.split()[:5] == ["view", "instruction", "coverage", "filled", "followed"]
     assert base.split()[4] == "-"
     assert asked.split("completely")[1].split()[0] == "unclear"
-    assert "It is unclear whether this model follows this question; its commonest answers are" in made("views").err
+    said = made("views").err
+    assert f'"{ASKED}": It is unclear whether this model follows this question; its commonest answers are' in said
+    assert said.endswith("With --reader chat:MODEL, or with retriever teach --instruction QUESTION EXAMPLES.jsonl\n")
     assert made("views", "--json").document["views"][1]["verdict"]["level"] == "unclear"
     assert [one["verdict"] is None for one in made("status", "--json").document["views"]] == [True, False]
     assert "unclear" in made("status").out

@@ -46,7 +46,7 @@ def test_a_map_of_a_question_that_is_not_followed_says_what_its_clusters_are(clu
     page = (tmp_path / "map.html").read_text()
     said = page_data(page)["caution"]
     assert said.startswith("This model")
-    assert said.endswith("which may be kinds of product; they need not answer the question.")
+    assert said.endswith("These are groups of similar texts; they need not answer the question.")
     assert '<p id="caution" role="note" hidden>' in page
     assert 'find("caution").textContent = data.caution' in page
 

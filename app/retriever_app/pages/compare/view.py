@@ -50,7 +50,7 @@ def _ask(suggested: Sequence[str]) -> None:
 
 def _show(index: Index, answers: Sequence[LiveAnswer]) -> None:
     first, second = answers
-    change, columns = compare_ranks(first.result, second.result), resources.columns(index)
+    change, columns = compare_ranks(first.result.shown, second.result.shown), resources.columns(index)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.text(model.sentence(change), width="stretch")
         if change.moved:

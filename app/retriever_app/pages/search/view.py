@@ -78,7 +78,7 @@ def _invite(index: Index) -> None:
 
 
 def _show(index: Index, query: str, answer: LiveAnswer, suggestions: list[str]) -> None:
-    result = answer.result
+    result = answer.result.shown
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.caption(text.plain(model.headline(result, settled=answer.settled)))
         if result.hits:
