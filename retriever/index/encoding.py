@@ -47,6 +47,18 @@ def view_key(encoder: Encoder, instruction: str, *, base: bool = True) -> ViewKe
     )
 
 
+def described_key(description: Mapping[str, JSON], instruction: str) -> ViewKey | None:
+    """Return what `view_key` does of an encoder that is not the base view's, by its description (`describe`) alone.
+
+    None where the description does not say enough: it has no ``dim`` in an index of an older version.
+    """
+    dim = description.get("dim")
+    if not isinstance(dim, int):
+        return None
+    settings: dict[str, Any] = {name: _said(description, name) for name in VIEW_SETTINGS}
+    return ViewKey(instruction=normal_instruction(instruction), dim=dim, **settings)
+
+
 def belongs(key: ViewKey, description: Mapping[str, JSON]) -> bool:
     """Whether an encoder of this description, as `describe` gives it, makes the vectors of a view."""
     made = asdict(key)
@@ -101,6 +113,7 @@ def describe(encoder: Encoder) -> dict[str, JSON]:
         "look_ahead": spec.look_ahead,
         "template": spec.template,
         "dtype": spec.dtype,
+        "dim": spec.dim,
     }
 
 
@@ -109,7 +122,6 @@ def card(encoder: Encoder) -> dict[str, JSON]:
     spec = encoder.spec
     return {
         **describe(encoder),
-        "dim": spec.dim,
         "max_text_tokens": spec.max_text_tokens,
         "default_instruction": spec.default_instruction or None,
         **({} if spec.trained is None else {"look_ahead_trained": spec.trained}),

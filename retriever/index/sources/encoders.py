@@ -8,7 +8,7 @@ from typing import Literal
 from retriever.core.errors import EncoderError
 from retriever.core.protocols import Encoder, Tuning
 from retriever.core.types import JSON
-from retriever.index.encoding import Loader, belongs, load_described, view_key
+from retriever.index.encoding import Loader, belongs, described_key, load_described, view_key
 from retriever.store.database import Store
 from retriever.store.views import View, ViewKey
 
@@ -178,7 +178,14 @@ class Encoders:
         return self._tuned[digest]
 
     def view_key(self, instruction: str) -> ViewKey:
-        """Return the identity of the view of an instruction; one encoder's default one is the base view's."""
+        """Return the identity of the view of an instruction; one encoder's default one is the base view's.
+
+        That of a question is read off the index where it is described there, and no encoder is loaded for it.
+        """
+        if instruction.strip() and self.descriptions is not None and self.separate and self._given[0] is None:
+            key = described_key(self.descriptions.question, instruction)
+            if key is not None:
+                return key
         return view_key(self.of(instruction), instruction, base=not self.separate)
 
     def dims(self) -> Iterator[int]:
