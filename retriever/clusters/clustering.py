@@ -18,6 +18,7 @@ from retriever.clusters.phrases import Phrase
 from retriever.clusters.placing import CategoryNames, Centroids, Places, Placing
 from retriever.clusters.reading import Sampled
 from retriever.clusters.references import ordinal
+from retriever.clusters.resemblance import Resemblance
 from retriever.core.errors import UsageError
 from retriever.core.results import SCHEMA_VERSION, KnownAnswers, Lessons
 from retriever.core.types import Document
@@ -152,6 +153,8 @@ class Clustering:
             texts are there to say.
         sampled: how much of the texts was read, and what that says of all; None where an encoder read them all.
         examples: the answers of the documents that taught the instruction, by id; empty where none did.
+        resembles: another clustering that this one is nearly the same as; None for none, and where the question is
+            followed.
     """
 
     request: ClusterRequest
@@ -169,6 +172,7 @@ class Clustering:
     verdict: Verdict | None = None
     sampled: Sampled | None = None
     examples: Mapping[str, str] = field(default_factory=dict)
+    resembles: Resemblance | None = None
 
     @property
     def categories(self) -> CategoryNames | None:
@@ -248,6 +252,8 @@ class Clustering:
             return ""
         if self.named:
             return "Texts are in the categories whose names they resemble; these need not be their answers."
+        if self.resembles is not None:
+            return self.resembles.sentence
         if self.verdict.level == "unclear":
             return "Read some texts of each group before you use it: the texts may be similar, the answers not."
         return "These are groups of similar texts; they need not answer the question."
@@ -277,6 +283,7 @@ class Clustering:
             "assignments": {id: ordinal(number) for id, number in self.assignments.items()},
             "taught": None if self.lessons is None else asdict(self.lessons),
             "verdict": None if self.verdict is None else self.verdict.to_json(),
+            "resembles": None if self.resembles is None else self.resembles.to_json(),
             "sampled": None if self.sampled is None else self.sampled.to_json(),
             "known_answers": None if known is None else asdict(known),
         }

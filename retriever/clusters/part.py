@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found", bound="Clustering")
 
+_COMPARED = 12  # views that clusters of a doubtful question are compared with
+
 
 class Clusterings:
     """The part of an index (`retriever.workspace.Index`) that puts documents into clusters and categories.
@@ -74,10 +76,11 @@ class Clusterings:
             check(opened.store, first)
         part = first.where is not None or first.ids is not None
         served = complete_with(opened, instructions, unread, part=part, progress=progress)
-        return [
+        made = [
             self._with_standing(cluster(opened.store, shown, each), shown)
             for shown, each in zip(served, requests, strict=True)
         ]
+        return [self._with_resemblance(each) for each in made]
 
     def still_holds(self, found: "Clustering") -> bool:
         """Whether a clustering is of all documents there are to cluster, unchanged, and of the view that is shown.
@@ -347,6 +350,21 @@ class Clusterings:
         sample = self._sampled(clustering, shown) if shown.costly else None
         examples = {} if lessons is None else self._examples(shown)
         return replace(clustering, lessons=lessons, verdict=verdict, sampled=sample, examples=examples)
+
+    def _with_resemblance(self, clustering: "Clustering") -> "Clustering":
+        """Return clusters of a question that may not be followed with what they are nearly the same as."""
+        from retriever.clusters.resemblance import resemblance
+
+        if clustering.verdict is None or not clustering.verdict.warns:
+            return clustering
+        others = [
+            entry
+            for entry in self._opened.sources.listed()
+            if not entry.hidden and not entry.costly and entry.view.view_id != clustering.view
+        ]
+        # The texts themselves first, then the questions that are asked now.
+        others.sort(key=lambda entry: (entry.instruction != "", -entry.view.view_id))
+        return replace(clustering, resembles=resemblance(self._opened.store, clustering, others[:_COMPARED]))
 
     def _examples(self, shown: Listed) -> dict[str, str]:
         """Return the answers of the documents that a view was taught by, by id."""

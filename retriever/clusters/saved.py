@@ -21,6 +21,7 @@ from retriever.clusters.edits import Edit, Edited, edit_of, edited
 from retriever.clusters.material import Material, read_material
 from retriever.clusters.placing import Places, Placing, placing_json, placing_of, stored_vectors
 from retriever.clusters.references import NONE, ordinal
+from retriever.clusters.resemblance import Resemblance
 from retriever.core.errors import UsageError
 from retriever.index.filtering import request_filter
 from retriever.index.opened import Opened
@@ -88,6 +89,7 @@ class Kept:
     places: Places
     later: Places
     placing: Placing
+    resembles: Resemblance | None = None
 
     @property
     def known(self) -> dict[str, tuple[int, ...]]:
@@ -113,7 +115,7 @@ def save(store: Store, name: str, found: Clustering, fingerprint: str) -> None:
         )
     made = found.to_json()
     document = {
-        **{name: made[name] for name in ("instruction", "where", "chosen", "stability", "months")},
+        **{name: made[name] for name in ("instruction", "where", "chosen", "stability", "months", "resembles")},
         "clusters": [cluster.stored() for cluster in found.clusters],
         "texts": found.material.text_keys,
         "places": found.places,
@@ -142,6 +144,7 @@ def kept(store: Store, stored: StoredClustering) -> Kept:
         places=_places(document["places"]),
         later=_places(document.get(LATER, {})),
         placing=placing_of(document["placing"], stored.centroids),
+        resembles=Resemblance(**document["resembles"]) if document.get("resembles") else None,
     )
 
 
@@ -167,6 +170,7 @@ def shown_again(opened: Opened, shown: Listed, saved: Kept) -> SavedClustering:
         stability=saved.stability,
         months={} if state.touched else saved.months,
         hidden=frozenset(state.hidden),
+        resembles=None if state.touched else saved.resembles,
         name=saved.name,
         created=saved.created,
         new=new,

@@ -72,10 +72,10 @@ def test_a_question_that_is_followed_is_told_too(made, chance):
 
 def test_clusters_are_named_as_what_they_are(made):
     chosen = made("cluster", "--instruction", ASKED)
-    groups = "These are groups of similar texts; they need not answer the question."
-    assert chosen.out.startswith(f"{NOT_FOLLOWED} {groups}\n")
+    groups = "The texts fall into nearly the same groups without the question (agreement 1.00 of 1):"
+    assert chosen.out.startswith(f"{NOT_FOLLOWED} {groups} these groups need not answer it.\n")
     given = made("cluster", "--instruction", ASKED, "-k", "2", "--json").document
-    assert given["caution"].startswith(f"{NOT_FOLLOWED} {groups}")
+    assert given["caution"].startswith(f"{NOT_FOLLOWED} These are groups of similar texts")
     assert given["verdict"]["instruction"] == ASKED
 
 

@@ -282,6 +282,46 @@ def test_one_question_is_judged_at_a_time_and_none_twice(opened):
     assert slow.asked.count(REFERENCES[0]) == 1
 
 
+def test_groups_that_texts_fall_into_without_the_question_are_called_so(tmp_path):
+    with Index(tmp_path / "index", encoder=Deaf(), plain=Topical()) as index:
+        index.add(documents())
+        made = index.cluster(ASKED, k=len(PRODUCTS))
+        assert (made.resembles.instruction, made.resembles.agreement) == ("", pytest.approx(1, abs=0.05))
+        assert made.division.startswith("The texts fall into nearly the same groups without the question (agreement ")
+        index.clusterings.save("mine", made)
+        saved = index.clusterings.get("mine")
+        assert saved.resembles.sentence == made.division == saved.division
+        assert saved.to_json()["resembles"]["instruction"] == ""
+        assert index.cluster("").resembles is None
+
+
+class ByFault(Plain):
+    """Knows the fault of a text."""
+
+    def encode_views(self, texts, instructions, *, words=0, on_tokens=None):
+        rows = np.eye(26, dtype=np.float32)[[next((FAULTS.index(f) for f in FAULTS if f in text), 9) for text in texts]]
+        return [Encoded(rows, [[] for _ in texts]) for _ in instructions]
+
+
+def test_groups_that_texts_fall_into_under_another_question_are_called_so(tmp_path):
+    with Index(tmp_path / "index", encoder=Deaf(), plain=ByFault()) as index:
+        index.add(documents())
+        assert index.cluster(ASKED, k=len(PRODUCTS)).resembles is None
+        second = index.cluster(MOOD_ASKED, k=len(PRODUCTS))
+        assert second.resembles.instruction == ASKED
+        assert f"under “{ASKED}”" in second.division
+        assert index.cluster(ASKED, k=len(PRODUCTS)).resembles.instruction == MOOD_ASKED
+        assert index.cluster(MOOD_ASKED, k=1).resembles is None
+
+
+def test_groups_of_a_question_that_is_followed_are_compared_with_none(opened):
+    index = opened(Reader())
+    index.cluster("Which product is it?", k=len(PRODUCTS))
+    assert index.cluster("Which product?", k=len(PRODUCTS)).verdict is not None
+    sure = index.cluster(ASKED, k=len(FAULTS))
+    assert (sure.verdict.level, sure.resembles) == ("followed", None)
+
+
 def test_clusters_of_a_question_that_is_not_followed_are_called_what_they_are(opened):
     index = opened(Deaf())
     two = index.cluster(ASKED)
@@ -291,6 +331,7 @@ def test_clusters_of_a_question_that_is_not_followed_are_called_what_they_are(op
     assert given.division == "These are groups of similar texts; they need not answer the question."
     unclear = replace(given, verdict=replace(given.verdict, level="unclear"))
     assert unclear.division.startswith("Read some texts of each group before you use it")
+    assert given.to_json()["resembles"] is None
     sorted_ = index.clusterings.classify(ASKED, ["lid", "spout"])
     assert sorted_.division == "Texts are in the categories whose names they resemble; these need not be their answers."
     assert given.to_json()["caution"] == given.caution
