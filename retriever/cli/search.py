@@ -73,25 +73,23 @@ def search(
 
 def _final(opened: "Index", request: SearchRequest, *, show_first: bool) -> "SearchResult":
     """Return the last answer of a search, and print the first one as soon as it is there if that is wanted."""
+    from retriever.core.results import IndexingReport
+
     with output.ProgressLine() as line:
-        for number, result in enumerate(opened.search_progressively(request)):
+
+        def on_texts(read: int, texts: int) -> None:
+            line.show(IndexingReport(in_hand=read, expected=texts))
+
+        for number, result in enumerate(opened.search_progressively(request, on_texts)):
             if result.final:
                 break
             if number == 0 and show_first:
                 output.say(f"{_header(result)}; first answer")
                 _render_hits(result.hits)
-            line.tell(_reads_on(result))
+                line.tell("Reading texts under the question ...")
     if number and show_first:
         output.say("")
     return result
-
-
-def _reads_on(result: "SearchResult") -> str:
-    """Say that a search reads on, and how much its last round changed."""
-    settling = result.settling
-    if settling is None or settling.changed is None:
-        return "Reading texts under the instruction ..."
-    return f"Reading texts under the instruction: {settling.read} read, {settling.changed} hits changed ..."
 
 
 def _judged(opened: "Index", results: list["SearchResult"]) -> list["SearchResult"]:

@@ -296,7 +296,7 @@ class Clusterings:
         with self._opened.writing("undo"), store.transaction():
             undone = store.edits.undo(name)
         if undone is None:
-            raise InputError(f"Nothing in {name!r} is left to take back.", hint="--history lists what was changed.")
+            raise InputError(f"There is no change of {name!r} to undo.", hint="--history lists what was changed.")
         return edit_of(undone)
 
     def history(self, name: str) -> "list[Edit]":

@@ -46,8 +46,8 @@ class Resemblance:
                 "answer it."
             )
         return (
-            f"The texts fall into nearly the same groups under “{self.instruction}” {agreement}: check which of the two "
-            "questions these groups answer."
+            f"The texts fall into nearly the same groups under “{self.instruction}” {agreement}: check which of the "
+            "two questions these groups answer."
         )
 
     def to_json(self) -> dict[str, Any]:

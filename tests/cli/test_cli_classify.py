@@ -135,7 +135,7 @@ def test_nothing_was_changed_yet(saved):
         (["mine", "--merge", "1,0"], 2, "no cluster '0': clusters count from 1"),
         (["mine", "--merge", '1,"lamp'], 2, "is no list of clusters"),
         (["mine", "--undo", "--hide", "1"], 2, "--undo excludes other changes"),
-        (["mine", "--undo"], 1, "left to take back"),
+        (["mine", "--undo"], 1, "no change of 'mine' to undo"),
         (["mine", "--move", "zz=0"], 1, "no document 'zz'"),
         (["gone", "--hide", "0"], 1, "no saved clustering 'gone'"),
     ],

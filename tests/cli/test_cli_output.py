@@ -14,6 +14,7 @@ from retriever.cli import output
 from retriever.cli.output import ProgressLine
 from retriever.core.pace import Pace
 from retriever.core.results import IndexingReport
+from retriever.workspace import Index
 
 RUN = "import sys; from retriever.cli.main import main; code = main({}); "
 PROBE = "print(sorted({'torch', 'faiss', 'transformers', 'pyarrow'} & set(sys.modules)), file=sys.stderr)"
@@ -83,6 +84,19 @@ def test_every_command_that_embeds_says_how_far_it_is(indexed, write, monkeypatc
         assert indexed(*argv).code == 0
     reached = [text.removesuffix(", 0 s left") for text in told]
     assert list(dict.fromkeys(reached)) == ["1 of 1 rows", "6 of 6 texts"]
+
+
+def test_a_search_says_how_many_texts_it_has_read_of_how_many(indexed, monkeypatch):
+    told, search = [], Index.search_progressively
+
+    def reading(index, request, on_texts):
+        on_texts(3, 9)
+        yield from search(index, request, on_texts)
+
+    monkeypatch.setattr(ProgressLine, "tell", lambda line, text: told.append(text))
+    monkeypatch.setattr(Index, "search_progressively", reading)
+    assert indexed("search", "kettle", "--instruction", "What colour?").code == 0
+    assert told[0] == "3 of 9 texts"
 
 
 def on_terminal(cwd, *, argv=("search", "-", "--mode", "lexical"), columns=80, **changes):

@@ -92,7 +92,7 @@ def test_changes_are_taken_back_one_by_one_and_the_history_stays(saved):
     edit(saved, hide=["toy"])
     assert [saved.clusterings.undo("products").change.kind for _ in range(2)] == ["hide", "rename"]
     assert sizes(saved.clusterings.get("products")) == before
-    with pytest.raises(InputError, match="Nothing in 'products' is left to take back"):
+    with pytest.raises(InputError, match="There is no change of 'products' to undo"):
         saved.clusterings.undo("products")
     edits = saved.clusterings.get("products").to_json()["edits"]
     assert [one["author"] for one in edits] == ["Ada", usual_author(), "Ada"]

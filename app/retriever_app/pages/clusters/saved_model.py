@@ -50,7 +50,7 @@ class Topics:
         headline: how many reviews in how many clusters, and how many fit none.
         cards: the largest first, hidden ones last.
         history: what was changed, the latest first, a line each.
-        can_undo: whether a change is left to take back.
+        can_undo: whether a change can be undone.
         titles: which language model gave titles last, and how many clusters it gave none; empty for none.
     """
 
