@@ -209,7 +209,7 @@ def share_of(found: "Clustering", number: int) -> str:
 
 def show_caution(found: "Clustering") -> None:
     """Print what comes before clusters or categories: how well they were taught, and what to doubt."""
-    if found.lessons is not None:
+    if found.lessons is not None and not found.lessons.warns:  # else the caution has its sentence
         output.result(printable(found.lessons.sentence))
     if found.caution:
         output.result(output.style(printable(found.caution), "yellow"))

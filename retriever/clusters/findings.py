@@ -6,9 +6,10 @@ from retriever.clusters.arithmetic.intervals import FEW, Interval
 from retriever.clusters.categories import OTHER
 from retriever.clusters.numbers import Comparison, GroupNumbers, Numbers
 from retriever.clusters.phrases import EMPTY
+from retriever.index.teaching.labels import NONE_OF_THESE
 
 _LEAST_OF_GROUP = 10  # reviews of a group that a sentence is about
-_NO_ANSWERS = frozenset({*EMPTY, OTHER})  # groups that no sentence is about
+_NO_ANSWERS = frozenset({*EMPTY, OTHER, NONE_OF_THESE})  # groups that no sentence is about
 
 
 def percent(share: Interval, total: int) -> str:

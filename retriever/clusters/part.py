@@ -74,10 +74,12 @@ class Clusterings:
             check(opened.store, first)
         part = first.where is not None or first.ids is not None
         served = complete_with(opened, instructions, unread, part=part, progress=progress)
-        return [
-            self._with_standing(cluster(opened.store, shown, each), shown)
-            for shown, each in zip(served, requests, strict=True)
-        ]
+        made = []
+        for shown, each in zip(served, requests, strict=True):
+            lessons = opened.sources.lessons(shown)
+            learned = [] if lessons is None else list(lessons.answers)
+            made.append(self._with_standing(cluster(opened.store, shown, each, learned), shown))
+        return made
 
     def still_holds(self, found: "Clustering") -> bool:
         """Whether a clustering is of all documents there are to cluster, unchanged, and of the view that is shown.

@@ -205,7 +205,7 @@ def make_report(
         sections=sections,
         read=_read(found, models),
         diagnosis=_diagnosis(found),
-        caution=" ".join(filter(None, [_warning(found), mistaken, found.doubts])),
+        caution=" ".join(filter(None, [found.warning, mistaken, found.doubts])),
         similar=bool(found.division or mistaken),
         scale=scale,
         models={**models, **({"Language model that named clusters": named_by} if named_by else {})},
@@ -288,13 +288,6 @@ def _diagnosis(found: Clustering) -> str:
     if found.sampled is not None or not found.request.instruction:
         return ""
     return "Nobody has checked yet whether the model follows this question; `retriever diagnose` does."
-
-
-def _warning(found: Clustering) -> str:
-    """Say that the question is not followed, or that teaching it did not surely help; nothing elsewhere."""
-    if found.lessons is not None and found.lessons.warns:
-        return found.lessons.sentence
-    return found.verdict.sentence if found.verdict is not None and found.verdict.warns else ""
 
 
 def _mistaken(found: Clustering, counted: Counted, scale: float) -> str:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from retriever.clusters.arithmetic.intervals import Interval
 from retriever.clusters.budget import BUDGET
 from retriever.clusters.clustering import Cluster, Clustering
+from retriever.clusters.map import middle_of
 from retriever.clusters.numbers import GroupNumbers, Numbers
 from retriever.clusters.references import ordinal
 from retriever.core.fields import values_by_name
@@ -321,9 +322,8 @@ def marks(found: Clustering, places: NDArray[np.float32], colours: Colours) -> l
     labels = found.labels
     result = []
     for cluster in found.clusters:
-        x, y = np.median(places[labels == cluster.number], axis=0).tolist()
         looks = {"colour": colours.of(cluster.number), "shape": colours.shape(cluster.number)}
-        result.append({"label": name_of(cluster), **looks, "x": x, "y": y})
+        result.append({"label": name_of(cluster), **looks, **middle_of(places[labels == cluster.number])})
     return result
 
 
