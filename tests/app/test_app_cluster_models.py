@@ -11,6 +11,8 @@ from retriever.clusters.comparing import compare_ranks
 from retriever.clusters.groups import groups_of
 from retriever.clusters.map import map_places
 from retriever.clusters.numbers import GroupNumbers, count
+from retriever.clusters.quotes import distinct_words
+from retriever.core.verdicts import Verdict
 from retriever.index.completing import judging_cost
 from retriever.index.profiling import Columns
 from retriever.workspace import Index
@@ -43,7 +45,7 @@ def cards_of(found, columns, passing=None):
     passing = np.ones(len(sides.stars), bool) if passing is None else passing
     groups = groups_of(found).kept(passing)
     stars = [one for one, kept in zip(sides.stars, passing, strict=True) if kept]
-    return clusters.cards(found, sides, count(groups, stars), passing)
+    return clusters.cards(found, sides, count(groups, stars), passing, distinct_words(groups))
 
 
 def test_a_card_counts_stars_and_months_of_its_reviews(found):
@@ -98,7 +100,10 @@ def test_months_leave_none_out_over_new_year():
 def test_who_chose_the_number_of_clusters_is_said(index, found):
     assert clusters.headline(found) == "6 reviews in 3 clusters."
     held = "6 reviews in 2 clusters. This number separates them best and is stable."
-    assert clusters.headline(index.cluster(PRODUCT)) == held
+    chosen = index.cluster(PRODUCT)
+    assert clusters.headline(chosen) == held
+    doubtful = Verdict(PRODUCT, "unclear", 0.5, 40, [], True)
+    assert clusters.headline(replace(chosen, verdict=doubtful)) == "6 reviews in 2 clusters."
     alone = index.cluster(PRODUCT, ids=["r1"])
     assert clusters.headline(alone) == "1 review in 1 cluster: they are too few, or too similar, for more."
 

@@ -5,6 +5,7 @@ from app_fakes import KeywordEncoder
 
 from retriever.clusters.groups import groups_of
 from retriever.clusters.numbers import count
+from retriever.clusters.quotes import distinct_words
 from retriever.core.types import Document
 from retriever.index.profiling import Columns
 from retriever.workspace import Index
@@ -55,7 +56,7 @@ def test_clusters_count_sentences_and_their_reviews(tmp_path):
     whole = groups_of(found).by_document()
     counted = count(whole, clusters.read_sides(whole.documents, columns).stars)
     sides = clusters.read_sides(found.material.documents, columns)
-    shown_cards = clusters.cards(found, sides, counted, everything)
+    shown_cards = clusters.cards(found, sides, counted, everything, distinct_words(whole))
     assert {card.name.split()[1]: card.size for card in shown_cards} == {
         "kettle": "2 sentences of 2 reviews · 2 of 3 · 1.5 ★",
         "lamp": "2 sentences of 2 reviews · 2 of 3 · 2.0 ★",

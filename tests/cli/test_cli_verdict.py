@@ -74,6 +74,8 @@ def test_clusters_are_named_as_what_they_are(made):
     chosen = made("cluster", "--instruction", ASKED)
     groups = "These are groups of similar texts; they need not answer the question."
     assert chosen.out.startswith(f"{NOT_FOLLOWED} {groups}\n")
+    assert "clusters" not in chosen.err  # what is doubted is not praised
+    assert "clusters" in made("cluster", "--instruction", ASKED, "--explain").err
     given = made("cluster", "--instruction", ASKED, "-k", "2", "--json").document
     assert given["caution"].startswith(f"{NOT_FOLLOWED} {groups}")
     assert given["verdict"]["instruction"] == ASKED

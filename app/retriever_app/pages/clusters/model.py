@@ -14,6 +14,7 @@ from retriever.clusters.budget import BUDGET
 from retriever.clusters.clustering import Cluster, Clustering
 from retriever.clusters.map import middle_of
 from retriever.clusters.numbers import GroupNumbers, Numbers
+from retriever.clusters.quotes import typical_words
 from retriever.clusters.references import ordinal
 from retriever.core.fields import values_by_name
 from retriever.core.types import Document
@@ -194,10 +195,11 @@ def headline(found: Clustering) -> str:
         return f"{found.sampled.sentence} They are in {text.count(len(found.clusters), 'cluster')}."
     said = f"{reviews} in {text.count(len(found.clusters), 'cluster')}"
     if found.choice is None:
-        return f"{said}."
+        return f"{said}, each an answer that the question was taught." if found.named else f"{said}."
     if not found.choice.curve:
         return f"{said}: they are too few, or too similar, for more."
-    return f"{said}. This number separates them best and is stable." if found.choice.holds else f"{said}."
+    sure = found.choice.holds and not found.division
+    return f"{said}. This number separates them best and is stable." if sure else f"{said}."
 
 
 def drawn_evenly(found: Clustering) -> NDArray[np.bool_]:
@@ -207,8 +209,17 @@ def drawn_evenly(found: Clustering) -> NDArray[np.bool_]:
     return np.array([parent in found.sampled.evenly for parent in found.material.parents], dtype=bool)
 
 
-def cards(found: Clustering, sides: Sides, counted: Numbers, passing: NDArray[np.bool_]) -> list[ClusterCard]:
-    """Return all clusters as cards, the largest first, each of its rows that pass (n,), counted before."""
+def cards(
+    found: Clustering,
+    sides: Sides,
+    counted: Numbers,
+    passing: NDArray[np.bool_],
+    words: Mapping[int, Mapping[str, float]],
+) -> list[ClusterCard]:
+    """Return all clusters as cards, the largest first, each of its rows that pass (n,).
+
+    Numbers were counted before, as were ``words``: by cluster, how much they set it apart.
+    """
     scale, months = scale_of(sides.stars), months_of(sides.days)
     material, labels = found.material, found.labels
     once = np.zeros(len(labels), dtype=bool)
@@ -233,12 +244,12 @@ def cards(found: Clustering, sides: Sides, counted: Numbers, passing: NDArray[np
         if sampled is not None:
             said = f"{said} of the random sample"
         size = " · ".join(filter(None, [said, share, mean]))
-        words = ", ".join(cluster.text_keywords)
         said = figures(numbers, interval)
         texts = [found.documents[id].text for id in cluster.examples]
         more = "" if sampled is None else cluster.label
         quotes = _quotes(cluster, texts)
-        result.append(ClusterCard(cluster.number, name_of(cluster), size, said, tally, quotes, words, more))
+        typical = ", ".join(typical_words(words[cluster.number]))
+        result.append(ClusterCard(cluster.number, name_of(cluster), size, said, tally, quotes, typical, more))
     return result
 
 
