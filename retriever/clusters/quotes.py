@@ -33,7 +33,7 @@ _OFF = 0.25  # of the scale, by which a rating may differ from the group's media
 _ALIKE = 0.5  # of the smaller quote's words, which two quotes may share
 _MOST_CHARACTERS, _BEGINNING = 280, 200
 _READ = 2000  # reviews whose words are counted
-_LEAST = 3  # of a group's reviews that must share a word which sets it apart
+_LEAST = 3  # of a group's reviews, or all of fewer, that must share a word which sets it apart
 _SHRUNK = 10.0  # reviews with the mean rating that count beside those with a word
 _DOUBT = 0.6  # factor for a sentence that may not stand alone
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
@@ -113,7 +113,7 @@ def distinct_words(groups: Groups) -> dict[int, dict[str, float]]:
         shares = {
             word: ((count + 0.5) / (size + 1), (everywhere[word] - count + 0.5) / (len(bags) - size + 1))
             for word, count in counts.items()
-            if count >= _LEAST
+            if count >= min(_LEAST, size)
         }
         distinct[number] = {word: sqrt(p) * log(p / q) for word, (p, q) in shares.items() if p > q}
     return distinct
@@ -177,7 +177,6 @@ def quotes_of(
     cluster: Cluster,
     counted: Counted,
     words: Words,
-    scale: float,
     nearness: Mapping[str, float] | None,
 ) -> list[Quote]:
     """Return quotes of those of a cluster's reviews that were counted.
@@ -191,7 +190,6 @@ def quotes_of(
         cluster: one of its clusters.
         counted: the reviews, with their ratings.
         words: theirs.
-        scale: the highest rating.
         nearness: cosine of every row with its cluster, by id, where the clustering has lost its vectors.
     """
     known = {document.id: row for row, document in enumerate(counted.groups.documents)}
@@ -206,7 +204,7 @@ def quotes_of(
         document = material.documents[row]
         stars = counted.ratings[known[document.parent_id]] if counted.ratings else None
         sources.append(Source(document.parent_id, document.text, stars, "" if phrases is None else phrases[row]))
-    distinct = words.distinct[number]
+    distinct, scale = words.distinct[number], counted.scale
     distinct = {**distinct, **dict.fromkeys(text_words(cluster.label), max(distinct.values(), default=1.0))}
     speaking = _speaking(sources, counted.numbers, number, scale)
     return (

@@ -179,7 +179,7 @@ def make_report(
     clusters = {cluster.number: cluster for cluster in found.clusters}
     compared = [comparison for each in numbers.segments.values() for comparison in each]
     compared += numbers.trend.latest if numbers.trend else []
-    scale = 5.0 if max(filter(None, counted.ratings), default=0) <= 5 else 10.0
+    scale = counted.scale
     top = max((group.share.high for group in numbers.groups), default=1.0)
     words, said, sections = words_of(counted), difference_found(numbers), []
     for place, group in enumerate(numbers.groups):
@@ -194,7 +194,7 @@ def make_report(
                 description=cluster.description or "",
                 right=_right(found, cluster),
                 learned=cluster.label not in found.not_learned,
-                quotes=quotes_of(found, cluster, counted, words, scale, nearness),
+                quotes=quotes_of(found, cluster, counted, words, nearness),
                 bar=bar(group, place, counted, scale, top),
                 line=line(numbers.trend, place),
                 differences=sorted(differences, key=lambda each: each.chance)[:_DIFFERENCES],

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from retriever.clusters.arithmetic.intervals import Interval
 from retriever.clusters.budget import BUDGET
 from retriever.clusters.clustering import Cluster, Clustering
+from retriever.clusters.index_numbers import Counted
 from retriever.clusters.map import middle_of
-from retriever.clusters.numbers import GroupNumbers, Numbers
-from retriever.clusters.quotes import typical_words
+from retriever.clusters.numbers import GroupNumbers
+from retriever.clusters.quotes import quotes_of, typical_words, words_of
 from retriever.clusters.references import ordinal
 from retriever.core.fields import values_by_name
 from retriever.core.types import Document
@@ -25,7 +26,6 @@ from retriever_app.charts import Colours
 MOST_GROUPS = 35
 MOST_READ = 10_000_000
 DEEPEST = 5  # times that one may look closer at a part
-QUOTES = 3
 AT_ONCE = 60  # reviews that are read without asking first
 QUOTE = 120  # characters
 _TIP = 140
@@ -195,7 +195,7 @@ def headline(found: Clustering) -> str:
         return f"{found.sampled.sentence} They are in {text.count(len(found.clusters), 'cluster')}."
     said = f"{reviews} in {text.count(len(found.clusters), 'cluster')}"
     if found.choice is None:
-        return f"{said}, each an answer that the question was taught." if found.named else f"{said}."
+        return f"{said}, by the answers that were taught." if found.named else f"{said}."
     if not found.choice.curve:
         return f"{said}: they are too few, or too similar, for more."
     sure = found.choice.holds and not found.division
@@ -212,13 +212,18 @@ def drawn_evenly(found: Clustering) -> NDArray[np.bool_]:
 def cards(
     found: Clustering,
     sides: Sides,
-    counted: Numbers,
+    counted: Counted,
     passing: NDArray[np.bool_],
-    words: Mapping[int, Mapping[str, float]],
+    nearness: NDArray[np.float32],
 ) -> list[ClusterCard]:
-    """Return all clusters as cards, the largest first, each of its rows that pass (n,).
+    """Return all clusters as cards, the largest first.
 
-    Numbers were counted before, as were ``words``: by cluster, how much they set it apart.
+    Args:
+        found: the clusters.
+        sides: of every row.
+        counted: those of the rows that pass, as whole reviews.
+        passing: (n,) the rows that are shown.
+        nearness: (n,) of every row to its cluster's centre.
     """
     scale, months = scale_of(sides.stars), months_of(sides.days)
     material, labels = found.material, found.labels
@@ -227,7 +232,8 @@ def cards(
     counting = passing & drawn_evenly(found)
     sampled = None if found.sampled is None or found.sampled.whole else found.sampled
     result = []
-    for cluster, numbers in zip(found.clusters, counted.groups, strict=True):
+    words, near = words_of(counted), dict(zip(found.assignments, nearness.tolist(), strict=True))
+    for cluster, numbers in zip(found.clusters, counted.numbers.groups, strict=True):
         inside = (labels == cluster.number) & counting
         rows = np.flatnonzero(inside & once).tolist()
         tally = tally_of([sides.stars[row] for row in rows], [sides.days[row] for row in rows], scale, months)
@@ -245,10 +251,9 @@ def cards(
             said = f"{said} of the random sample"
         size = " · ".join(filter(None, [said, share, mean]))
         said = figures(numbers, interval)
-        texts = [found.documents[id].text for id in cluster.examples]
         more = "" if sampled is None else cluster.label
-        quotes = _quotes(cluster, texts)
-        typical = ", ".join(typical_words(words[cluster.number]))
+        quotes = [quote.text for quote in quotes_of(found, cluster, counted, words, near)]
+        typical = ", ".join(typical_words(words.distinct[cluster.number]))
         result.append(ClusterCard(cluster.number, name_of(cluster), size, said, tally, quotes, typical, more))
     return result
 
@@ -365,10 +370,3 @@ def short(value: str, most: int) -> str:
     """Return the beginning of a text on one line, cut between words."""
     line = " ".join(value.split())
     return line if len(line) <= most else f"{line[:most].rsplit(' ', 1)[0]} …"
-
-
-def _quotes(cluster: Cluster, texts: Sequence[str]) -> list[str]:
-    """Return the typical sentence and the beginnings of central reviews that do not hold it."""
-    others = [text for text in texts if not cluster.sentence or cluster.sentence not in text]
-    said = [sentence for sentence in (cluster.sentence, *others) if sentence]
-    return list(dict.fromkeys(short(sentence, QUOTE) for sentence in said))[:QUOTES]

@@ -16,9 +16,9 @@ from streamlit.components.v2.types import ComponentRenderer
 
 from retriever.clusters.clustering import Clustering
 from retriever.clusters.groups import Groups, groups_of
+from retriever.clusters.index_numbers import Counted
 from retriever.clusters.map import map_asset
 from retriever.clusters.numbers import count
-from retriever.clusters.quotes import distinct_words
 from retriever.core.types import Document
 from retriever.index.profiling import Columns
 from retriever_app import cards, charts, state, text
@@ -245,8 +245,9 @@ def _marks(drawn: Drawn, shades: Colours) -> list[dict[str, Any]]:
 def _cards(drawn: Drawn, columns: Columns, passing: NDArray[np.bool_]) -> list[ClusterCard]:
     """Return all clusters as cards, each of its reviews that pass (n,)."""
     whole = groups(drawn).kept(passing[model.drawn_evenly(drawn.found)]).by_document()
-    counted = count(whole, model.read_sides(whole.documents, columns).stars)
-    return model.cards(drawn.found, sides_of(drawn, columns), counted, passing, distinct_words(whole))
+    stars = model.read_sides(whole.documents, columns).stars
+    counted = Counted(whole, count(whole, stars), stars)
+    return model.cards(drawn.found, sides_of(drawn, columns), counted, passing, drawn.nearness)
 
 
 @st.cache_resource(show_spinner=False, max_entries=8, hash_funcs=BY_NUMBER)
