@@ -231,7 +231,8 @@ class Index(Closing):
 
         Args:
             instruction: what the clusters are to answer; None or blank for the default.
-            k: how many; None to choose by silhouette.
+            k: how many; None for a cluster of each answer that the question was taught or, where it was taught none,
+                to choose by silhouette.
             where: a filter over metadata, and over the answers to the instruction that are known.
             by: metadata fields whose values are counted in every cluster.
             over: a metadata field with dates, by whose months documents are counted.

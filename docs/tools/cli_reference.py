@@ -32,12 +32,12 @@ to 1), `texts` looked at, the most frequent `answers` (`word`, `texts`), `anothe
 another question, which makes the level `not followed` whatever the chance), `measured` (whether the chance was
 measured with this very model) and a `sentence` with what to do. It is judged once an index and question, and null
 without an instruction, with fewer than 30 texts, and, but for views, where the instruction was taught. `caution` of
-`cluster`, `classify` and `report` comes before all else: that the instruction is not followed, or that this is unclear,
-and what its clusters are then; which categories were not learned; why there are fewer than `-k`. It
-is empty elsewhere. Documents with one text are one hit of `search`, the first by id, and `equal` has the others that
-the filter accepts: their `count` and their `ids`. So `-k` hits are different texts. `taught`, of `cluster`, `classify`
-and each view, has the examples of each answer, the share answered rightly of those left out, `before` and `after`, and
-by answer how many of them are `right` after.
+`cluster`, `classify` and `report` comes before all else: that the instruction is not followed, that this is unclear, or
+that teaching it gave no sure gain, and what its clusters are then; that they are not stable; which categories were not
+learned; why there are fewer than `-k`. It is empty elsewhere. Documents with one text are one hit of `search`, the
+first by id, and `equal` has the others that the filter accepts: their `count` and their `ids`. So `-k` hits are
+different texts. `taught`, of `cluster`, `classify` and each view, has the examples of each answer, the share answered
+rightly of those left out, `before` and `after`, and by answer how many of them are `right` after.
 
 `--where` compares metadata fields: `stars <= 2 and (category = 'toy' or tags has 'gift') and not brand in ('A', 'B')`,
 with `=`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `has` (an item of a list) and `contains` (a part of a text). Text and dates

@@ -44,7 +44,9 @@ _SNIPPET = 160
 def cluster(  # noqa: PLR0913 - one parameter per option
     index: IndexOption = DEFAULT_INDEX,
     instruction: Annotated[str, typer.Option(help="Question that the clusters answer.")] = "",
-    k: Annotated[str, typer.Option("-k", help="Number of clusters, or auto.")] = AUTO,
+    k: Annotated[
+        str, typer.Option("-k", help="Number of clusters; auto chooses it, or takes the answers that were taught.")
+    ] = AUTO,
     where: WhereOption = None,
     by: Annotated[
         list[str] | None, typer.Option(help="Count the values of this field in each cluster; repeatable.")
@@ -159,9 +161,10 @@ def render(found: "Clustering", *, explain: bool = False) -> None:
         for month, counts in {"cluster": numbers, **found.months}.items():
             output.result(f"{month:7}  {'  '.join(f'{count:4}' for count in counts)}")
     say_basis(found)
-    if found.choice is not None:
+    sure = explain or not found.division  # what a caution doubts is not praised
+    if found.choice is not None and sure:
         output.say(_chosen(found.choice, explain=explain))
-    if found.stability is not None and (explain or found.stability.holds):
+    if found.stability is not None and sure and (explain or found.stability.holds):
         made, half = found.stability.repeated, found.stability.halves
         said = "Made again, also from half of the texts, these clusters stay much the same."
         figures = f"Made again these clusters agree by {made:.2f}, from half of the texts by {half:.2f}; 1 is full."
@@ -209,7 +212,7 @@ def share_of(found: "Clustering", number: int) -> str:
 
 def show_caution(found: "Clustering") -> None:
     """Print what comes before clusters or categories: how well they were taught, and what to doubt."""
-    if found.lessons is not None:
+    if found.lessons is not None and not found.lessons.warns:  # else the caution has its sentence
         output.result(printable(found.lessons.sentence))
     if found.caution:
         output.result(output.style(printable(found.caution), "yellow"))

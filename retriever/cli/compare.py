@@ -28,7 +28,9 @@ def compare(  # noqa: PLR0913 - one parameter per option
     instruction: Annotated[list[str] | None, typer.Option(help="Instruction to compare; give it twice.")] = None,
     query: Annotated[str, typer.Option(help="Compare the hits of this query; without it, the clusters.")] = "",
     hits: Annotated[int | None, typer.Option(help=f"Number of hits of the query. [default: {_HITS}]")] = None,
-    k: Annotated[str, typer.Option("-k", help="Number of clusters, or auto.")] = AUTO,
+    k: Annotated[
+        str, typer.Option("-k", help="Number of clusters; auto chooses it, or takes the answers that were taught.")
+    ] = AUTO,
     where: WhereOption = None,
     html: Annotated[Path | None, typer.Option(help="Write the comparison as an HTML page.")] = None,
     *,

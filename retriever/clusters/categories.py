@@ -186,12 +186,12 @@ def option_numbers(answers: Sequence[str], names: Sequence[str]) -> list[int]:
 
     Args:
         answers: of the language model.
-        names: of the options, `OTHER` among them in some spelling.
+        names: of the options, `OTHER` among them in some spelling where an answer may be none of them.
     """
     numbers: dict[str, int] = {}
     for number, name in enumerate(names):
         numbers.setdefault(folded(name), number)
-    return [numbers.get(folded(answer), numbers[OTHER]) for answer in answers]
+    return [numbers[name] if (name := folded(answer)) in numbers else numbers[OTHER] for answer in answers]
 
 
 def folded(answer: str) -> str:

@@ -8,11 +8,13 @@ language model serves the question, it is asked for the category itself: a close
 A category that no example has is not learned where others were: no document is put to it.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from retriever.clusters.arithmetic.consensus import directions
 from retriever.clusters.categories import Category, options_of
 from retriever.clusters.clustering import Clustering, ClusterRequest
 from retriever.clusters.describing import described_anew
@@ -136,6 +138,26 @@ def sorted_by_answers(opened: Opened, shown: Listed, request: ClassifyRequest) -
     for number, option in enumerate(options):
         places |= {id: (number,) for id in option.examples if id in places}
     return _categorised(material, shown.view.view_id, replace(request, categories=options), placing, places)
+
+
+def sorted_by_lessons(material: Material, shown: Listed, request: ClusterRequest, learned: Sequence[str]) -> Clustering:
+    """Put rows to the answers that a question was taught: each to its likeliest, the first of its words.
+
+    The answer of the texts that give none of the others comes last.
+
+    Args:
+        material: rows of the question's view.
+        shown: the view.
+        request: what is asked.
+        learned: the answers.
+    """
+    counts = Counter(words[0] for words in material.answers)
+    names = sorted(learned, key=lambda answer: (answer == NONE_OF_THESE, -counts[answer]))
+    numbers = np.array([names.index(words[0]) for words in material.answers], dtype=np.int64)
+    placing = Options(shown.instruction, names, directions(material.vectors, numbers, len(names)))
+    places = {document.id: (number,) for document, number in zip(material.documents, numbers.tolist(), strict=True)}
+    answers = ClassifyRequest(shown.instruction, [Category(name) for name in names])
+    return replace(_categorised(material, shown.view.view_id, answers, placing, places), request=request)
 
 
 def _categorised(

@@ -35,7 +35,8 @@ class ClusterRequest:
 
     Attributes:
         instruction: what the clusters are to answer; None, which a blank one becomes, for the base view.
-        k: how many; None to choose by silhouette among the numbers whose clusters hold.
+        k: how many; None for a cluster of each answer that the question was taught or, where it was taught none, to
+            choose by silhouette among the numbers whose clusters hold.
         where: only documents that this filter accepts; None for all.
         by: metadata fields whose values are counted in every cluster.
         over: a metadata field with dates, by whose months documents are counted.
@@ -153,8 +154,7 @@ class Clustering:
             texts are there to say.
         sampled: how much of the texts was read, and what that says of all; None where an encoder read them all.
         examples: the answers of the documents that taught the instruction, by id; empty where none did.
-        resembles: another clustering that this one is nearly the same as; None for none, and where the question is
-            followed.
+        resembles: another clustering that this one is nearly the same as; None for none, and without a `warning`.
     """
 
     request: ClusterRequest
@@ -228,12 +228,17 @@ class Clustering:
 
     @property
     def caution(self) -> str:
-        """What comes before the clusters: that their question is not followed, what to do, and what else to doubt.
+        """What comes before the clusters: that their question may not be answered, what to do, and what else to doubt.
 
         Empty where there is nothing.
         """
-        verdict = self.verdict.sentence if self.verdict is not None and self.verdict.warns else ""
-        return " ".join(filter(None, [verdict, self.doubts, _fewer(self)]))
+        return " ".join(filter(None, [self.warning, self.doubts, _fewer(self)]))
+
+    @property
+    def warning(self) -> str:
+        """That the question is not followed, or that teaching it did not surely help; empty elsewhere."""
+        known = self.verdict if self.lessons is None else self.lessons
+        return known.sentence if known is not None and known.warns else ""
 
     @property
     def known_answers(self) -> KnownAnswers | None:
@@ -242,19 +247,21 @@ class Clustering:
 
     @property
     def doubts(self) -> str:
-        """What clusters are where their question is not followed, that they do not hold, and which were not learned."""
+        """What clusters are where `warning` says something, that they are not stable, and which were not learned."""
         return " ".join(filter(None, [self.division, _unsteady(self), _not_learned(self)]))
 
     @property
     def division(self) -> str:
-        """What clusters are where their question is not followed, or it is unclear; empty elsewhere."""
-        if self.verdict is None or not self.verdict.warns:
+        """What clusters are where their question may not be answered; empty elsewhere."""
+        if not self.warning:
             return ""
-        if self.named:
-            return "Texts are in the categories whose names they resemble; these need not be their answers."
         if self.resembles is not None:
             return self.resembles.sentence
-        if self.verdict.level == "unclear":
+        if self.named and self.lessons is None:
+            return "Texts are in the categories whose names they resemble; these need not be their answers."
+        if self.named:
+            return "Read some texts of each group before you use it: they may give another answer."
+        if self.lessons is not None or (self.verdict is not None and self.verdict.level == "unclear"):
             return "Read some texts of each group before you use it: the texts may be similar, the answers not."
         return "These are groups of similar texts; they need not answer the question."
 
@@ -310,16 +317,16 @@ def documents_of(material: Material, places: Places) -> Counter[int]:
 
 
 def _unsteady(clustering: Clustering) -> str:
-    """Say that clusters would be others if they were made again; nothing where they hold or too few texts are there."""
+    """Say that clusters are not stable; nothing where they are, or where there are too few texts to say."""
     stability = clustering.stability
     if stability is None or stability.holds:
         return ""
-    first = f"These {len(clustering.clusters)} clusters do not hold"
+    first = f"These {len(clustering.clusters)} clusters are not stable"
     if clustering.choice is not None and not clustering.choice.holds:
-        first = "No number of clusters holds here"
+        first = "No number of clusters is stable here"
     return (
-        f"{first}: made again, or from half of the texts, they would be others "
-        f"(agreement {stability.repeated:.2f} and {stability.halves:.2f}, where 1 is full)."
+        f"{first}: a second run, or a run on half of the texts, gives others "
+        f"(agreement {stability.repeated:.2f} and {stability.halves:.2f} of 1)."
     )
 
 

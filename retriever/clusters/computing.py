@@ -1,11 +1,15 @@
-"""Compute clusters of the documents of a view by spherical k-means, described by words and numbers."""
+"""Put the documents of a view into clusters, by spherical k-means or by the answers that examples taught."""
+
+from collections.abc import Sequence
+from dataclasses import replace
 
 from retriever.clusters.arithmetic.choice import choose_k
 from retriever.clusters.arithmetic.kmeans import check_count, spherical_kmeans
+from retriever.clusters.classifying import sorted_by_lessons
 from retriever.clusters.clustering import Clustering, ClusterRequest
 from retriever.clusters.describing import described
 from retriever.clusters.fields import field_values, growth, spread
-from retriever.clusters.material import read_material
+from retriever.clusters.material import Material, read_material
 from retriever.clusters.placing import centroids_of
 from retriever.index.selection import nothing_matches, selected_documents
 from retriever.index.sources.catalog import Listed
@@ -44,32 +48,49 @@ def check(store: Store, request: ClusterRequest) -> None:
         growth(field_values(documents, request.over, fields), [0] * len(documents), 1)
 
 
-def cluster(store: Store, shown: Listed, request: ClusterRequest) -> Clustering:
-    """Cluster the documents of a complete view; errors as for `check`."""
+def cluster(store: Store, shown: Listed, request: ClusterRequest, learned: Sequence[str] = ()) -> Clustering:
+    """Cluster the documents of a complete view; errors as for `check`.
+
+    Args:
+        store: of the index.
+        shown: the view.
+        request: where it gives no number of clusters, and texts have several of the learned answers, each is one.
+        learned: the answers that the question was taught; empty where it was taught none.
+    """
     with store.snapshot():
         material = read_material(store, shown, request.where, request.ids)
         fields = store.documents.fields()
     if not material.documents:
         raise nothing_matches(store, request.where)
-    choice = choose_k(material.vectors) if request.k is None else None
-    partition = spherical_kmeans(material.vectors, (request.k if choice is None else choice.k) or 1)
-    counted = material.once(partition.labels.tolist())
-    labels, documents = partition.labels[counted].tolist(), [material.documents[row] for row in counted]
-    spreads = {name: spread(field_values(documents, name, fields), labels, partition.k) for name in request.by}
+    by_lessons = request.k is None and learned and len({words[0] for words in material.answers}) > 1
+    made = sorted_by_lessons(material, shown, request, learned) if by_lessons else _computed(material, shown, request)
+    counted, k = material.once(made.labels.tolist()), len(made.clusters)
+    labels, documents = made.labels[counted].tolist(), [material.documents[row] for row in counted]
+    spreads = {name: spread(field_values(documents, name, fields), labels, k) for name in request.by}
     months = {}
     if request.over:
-        months = growth(field_values(documents, request.over, fields), labels, partition.k)
+        months = growth(field_values(documents, request.over, fields), labels, k)
+    clusters = [
+        replace(cluster, spreads={name: by_cluster[cluster.number] for name, by_cluster in spreads.items()})
+        for cluster in made.clusters
+    ]
+    return replace(made, clusters=clusters, months=months)
+
+
+def _computed(material: Material, shown: Listed, request: ClusterRequest) -> Clustering:
+    """Return rows in clusters by k-means."""
+    choice = choose_k(material.vectors) if request.k is None else None
+    partition = spherical_kmeans(material.vectors, (request.k if choice is None else choice.k) or 1)
     rows = zip(material.documents, partition.labels.tolist(), strict=True)
     return Clustering(
         request=request,
         view=shown.view.view_id,
         material=material,
-        clusters=described(material, partition, request.instruction, spreads),
+        clusters=described(material, partition, request.instruction),
         places={document.id: (number,) for document, number in rows},
         placing=centroids_of(partition),
         choice=choice,
         stability=partition.stability,
-        months=months,
     )
 
 

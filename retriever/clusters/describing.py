@@ -1,7 +1,10 @@
 """Clusters described: the words that set them apart, their names, their most central documents, how close they lie."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,32 +22,28 @@ from retriever.clusters.arithmetic.naming import (
     unlike,
 )
 from retriever.clusters.clustering import Cluster
-from retriever.clusters.fields import Spread
 from retriever.clusters.material import Material
 from retriever.clusters.phrases import counted, title
 from retriever.clusters.placing import Places
 from retriever.core.words import WholeWords
+from retriever.index.teaching.labels import NONE_OF_THESE
+
+Row = TypeVar("Row")
 
 _EXAMPLES = 3
 
 
-def described(
-    material: Material,
-    partition: Partition,
-    instruction: str | None,
-    spreads: Mapping[str, Sequence[Spread]] | None = None,
-) -> list[Cluster]:
+def described(material: Material, partition: Partition, instruction: str | None) -> list[Cluster]:
     """Return clusters with names, words and evidence, given which row is in which; none of them is empty.
 
     Args:
         material: the rows.
         partition: them in clusters.
         instruction: what they answer; None for nothing.
-        spreads: by field, the spread of its values in every cluster.
     """
     texts = [document.text for document in material.documents]
     labels, k = partition.labels, partition.k
-    said = material.phrases
+    said = None if material.phrases and NONE_OF_THESE in material.phrases else material.phrases
     phrases = [[] if said is None else counted(_of(said, labels, number))[:KEYWORDS] for number in range(k)]
     answered, written = _words(material, labels, k, instruction)
     if said is None:
@@ -72,7 +71,6 @@ def described(
                 sentence=typical_sentence([texts[row] for row in nearest], written[number]),
                 cohesion=cohesion,
                 margin=margin,
-                spreads={name: by_cluster[number] for name, by_cluster in (spreads or {}).items()},
                 phrases=phrases[number],
             )
         )
@@ -120,7 +118,13 @@ def _grouped(vectors: NDArray[np.float32], labels: NDArray[np.int64], k: int) ->
     return Partition(centroids, labels.astype(np.int64), own, margins, stability=None)
 
 
-def _of(said: Sequence[str], labels: NDArray[np.int64], number: int) -> list[str]:
+def _most(said: Sequence[Sequence[str]]) -> set[str]:
+    """Return the answers that more than half of some rows have, where they are answers to the question."""
+    counts = Counter(chain.from_iterable(said))
+    return {answer for answer, count in counts.items() if 2 * count > len(said) and answer != NONE_OF_THESE}
+
+
+def _of(said: Sequence[Row], labels: NDArray[np.int64], number: int) -> list[Row]:
     """Return the answers of a cluster's rows."""
     return [said[row] for row in np.flatnonzero(labels == number).tolist()]
 
@@ -128,9 +132,20 @@ def _of(said: Sequence[str], labels: NDArray[np.int64], number: int) -> list[str
 def _words(
     material: Material, labels: NDArray[np.int64], k: int, instruction: str | None
 ) -> tuple[list[list[str]], list[list[str]]]:
-    """Return by cluster the words that set it apart: those that the model answered, and those of the texts."""
+    """Return by cluster the words that set it apart: those that the model answered, and those of the texts.
+
+    An answer that somebody named is none of them where most of the cluster's rows have another.
+    """
     written = [text_words(document.text) for document in material.documents]
     whole = WholeWords(written)
     first = material.leads  # what somebody named is a name as it is, of words of the question too
-    answered = [[*words[:first], *whole.of(answer_words(words[first:], instruction))] for words in material.answers]
+    named = {word.casefold() for words in material.answers for word in words[:first]}
+    own = [_most(_of([words[:first] for words in material.answers], labels, number)) for number in range(k)]
+    answered = [
+        [
+            *own[label].intersection(words[:first]),
+            *(word for word in whole.of(answer_words(words[first:], instruction)) if word not in named),
+        ]
+        for words, label in zip(material.answers, labels.tolist(), strict=True)
+    ]
     return keywords(answered, labels, k), keywords(written, labels, k)

@@ -1,26 +1,27 @@
 """The numbers of a report in sentences: which group lowers and which raises the mean rating, and what has changed."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from retriever.clusters.arithmetic.intervals import FEW, Interval
+from retriever.clusters.arithmetic.intervals import FEW, Interval, percentage
 from retriever.clusters.categories import OTHER
 from retriever.clusters.numbers import Comparison, GroupNumbers, Numbers
 from retriever.clusters.phrases import EMPTY
+from retriever.index.teaching.labels import NONE_OF_THESE
 
 _LEAST_OF_GROUP = 10  # reviews of a group that a sentence is about
-_NO_ANSWERS = frozenset({*EMPTY, OTHER})  # groups that no sentence is about
+_NO_ANSWERS = frozenset({*EMPTY, OTHER, NONE_OF_THESE})  # groups that no sentence is about
 
 
 def percent(share: Interval, total: int) -> str:
     """Format a share of some reviews with its interval, or as a count where these are fewer than `FEW`."""
     if total < FEW:
         return amount(share.value * total, total)
-    return f"{share.value:.0%} ({share.low:.0%} to {share.high:.0%})"
+    return f"{percentage(share.value)} ({percentage(share.low)} to {percentage(share.high)})"
 
 
 def amount(count: float, total: int) -> str:
     """Format a share of some reviews, or a count where these are fewer than `FEW`."""
-    return f"{round(count)} of {total}" if total < FEW else f"{count / total:.0%}"
+    return f"{round(count)} of {total}" if total < FEW else percentage(count / total)
 
 
 def gain(value: Interval) -> str:
@@ -38,31 +39,30 @@ def findings(numbers: Numbers, *, similar: bool) -> list[str]:
         similar: whether groups may be of similar texts, and need not answer the question.
     """
     kind = "the group " if similar else ""
-    groups = [
-        group
-        for group in numbers.groups
-        if len(group.reviews) >= _LEAST_OF_GROUP and group.name.casefold() not in _NO_ANSWERS
-    ]
+    groups = _groups(numbers)
     names = {group.group: f"{kind}“{group.name}”" for group in groups}
     said = _about_ratings(numbers, groups, names)
     if numbers.stars is None and groups and not similar:
         largest = max(groups, key=lambda group: group.share.value)
         said.append(f"{names[largest.group]} is the largest group: {_of_all(numbers, largest)}.")
-    change = _largest(_latest(numbers), names)
-    if change is not None:
-        grown = "grew" if change.difference.value > 0 else "shrank"
-        said.append(
-            f"{names[change.group]} {grown} from {change.other.value:.0%} of the reviews in {change.against} to "
-            f"{change.share.value:.0%} in {change.part}."
-        )
-    more = [each for by_field in numbers.segments.values() for each in by_field if each.difference.value > 0]
-    segment = None if change is not None else _largest([each for each in more if each.total >= FEW], names)
-    if segment is not None:
-        said.append(
-            f"{names[segment.group]} is most frequent in {segment.part}: {segment.share.value:.0%} of its reviews, "
-            f"{segment.other.value:.0%} of {segment.against}."
-        )
+    found = difference_found(numbers)
+    if found is not None:
+        share, other = percentage(found.share.value), percentage(found.other.value)
+        if any(found is change for change in _latest(numbers)):
+            grown = "grew" if found.difference.value > 0 else "shrank"
+            change = f"{grown} from {other} of the reviews in {found.against} to {share} in {found.part}"
+        else:
+            change = f"is most frequent in {found.part}: {share} of its reviews, {other} of {found.against}"
+        said.append(f"{names[found.group]} {change}.")
     return [f"{sentence[0].upper()}{sentence[1:]}" for sentence in said]
+
+
+def difference_found(numbers: Numbers) -> Comparison | None:
+    """Return the difference that is a finding: the largest over time, else between segments; None for none."""
+    groups = {group.group for group in _groups(numbers)}
+    segments = [each for by_field in numbers.segments.values() for each in by_field]
+    more = [each for each in segments if each.difference.value > 0 and each.total >= FEW]
+    return _largest(_latest(numbers), groups) or _largest(more, groups)
 
 
 def changes(numbers: Numbers) -> str:
@@ -71,6 +71,15 @@ def changes(numbers: Numbers) -> str:
     if trend is None or not latest or any(change.certain for change in latest):
         return ""
     return f"Between {trend.before} and {latest[0].part} no share changed by more than chance."
+
+
+def _groups(numbers: Numbers) -> list[GroupNumbers]:
+    """Return the groups that findings are about: answers that ten reviews or more give."""
+    return [
+        group
+        for group in numbers.groups
+        if len(group.reviews) >= _LEAST_OF_GROUP and group.name.casefold() not in _NO_ANSWERS
+    ]
 
 
 def _about_ratings(numbers: Numbers, groups: Sequence[GroupNumbers], names: dict[int, str]) -> list[str]:
@@ -101,7 +110,7 @@ def _latest(numbers: Numbers) -> Sequence[Comparison]:
     return trend.latest if min(totals[trend.before], totals[trend.latest[0].part]) >= FEW else []
 
 
-def _largest(comparisons: Sequence[Comparison], names: dict[int, str]) -> Comparison | None:
-    """Return the largest difference that is more than chance, of a group that has a name here; None for none."""
-    sure = [each for each in comparisons if each.certain and each.group in names]
+def _largest(comparisons: Sequence[Comparison], groups: Collection[int]) -> Comparison | None:
+    """Return the largest difference that is more than chance, of one of the groups; None for none."""
+    sure = [each for each in comparisons if each.certain and each.group in groups]
     return max(sure, key=lambda each: abs(each.difference.value), default=None)

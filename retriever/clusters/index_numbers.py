@@ -24,6 +24,11 @@ class Counted:
     numbers: Numbers
     ratings: Sequence[float | None]
 
+    @property
+    def scale(self) -> float:
+        """The highest rating there may be: 5, or 10 where some are higher."""
+        return 5.0 if max(filter(None, self.ratings), default=0) <= 5 else 10.0
+
 
 def numbers_of(
     index: HasOpened,

@@ -76,9 +76,14 @@ def _content(clustering: Clustering, places: NDArray[np.float32]) -> dict[str, A
 
 def _part(number: int, label: str, places: NDArray[np.float32]) -> dict[str, Any]:
     """Build the page's entry for a cluster from the places (n, 2) of its documents."""
-    x, y = np.median(places, axis=0)
     colour = COLOURS[number % len(COLOURS)]
-    return {"label": label, "size": len(places), "colour": colour, "x": _short(x), "y": _short(y)}
+    return {"label": label, "size": len(places), "colour": colour, **middle_of(places)}
+
+
+def middle_of(places: NDArray[np.float32]) -> dict[str, float | None]:
+    """Return the x and y where a cluster's name stands, given the places (n, 2) of its documents; None without any."""
+    x, y = map(_short, np.median(places, axis=0)) if len(places) else (None, None)
+    return {"x": x, "y": y}
 
 
 def _short(value: float) -> float:

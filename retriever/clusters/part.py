@@ -76,11 +76,13 @@ class Clusterings:
             check(opened.store, first)
         part = first.where is not None or first.ids is not None
         served = complete_with(opened, instructions, unread, part=part, progress=progress)
-        made = [
-            self._with_standing(cluster(opened.store, shown, each), shown)
-            for shown, each in zip(served, requests, strict=True)
-        ]
-        return [self._with_resemblance(each) for each in made]
+        made = []
+        for shown, each in zip(served, requests, strict=True):
+            lessons = opened.sources.lessons(shown)
+            learned = [] if lessons is None else list(lessons.answers)
+            found = self._with_standing(cluster(opened.store, shown, each, learned), shown)
+            made.append(self._with_resemblance(found))
+        return made
 
     def still_holds(self, found: "Clustering") -> bool:
         """Whether a clustering is of all documents there are to cluster, unchanged, and of the view that is shown.
@@ -352,10 +354,10 @@ class Clusterings:
         return replace(clustering, lessons=lessons, verdict=verdict, sampled=sample, examples=examples)
 
     def _with_resemblance(self, clustering: "Clustering") -> "Clustering":
-        """Return clusters of a question that may not be followed with what they are nearly the same as."""
+        """Return clusters of a question that may not be answered with what they are nearly the same as."""
         from retriever.clusters.resemblance import resemblance
 
-        if clustering.verdict is None or not clustering.verdict.warns:
+        if not clustering.warning:
             return clustering
         others = [
             entry

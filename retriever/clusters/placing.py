@@ -130,10 +130,10 @@ class CategoryNames:
 
 @dataclass(frozen=True, eq=False)
 class Options:
-    """The options of a closed question, by which a language model sorted documents.
+    """The options of a closed question, by which a language model sorted documents, or the answers that were taught.
 
     Attributes:
-        question: with the options in its text.
+        question: with the options in its text, where a language model was asked.
         names: of the options, as they stand there.
         vectors: (k, dim) of the names as answers.
     """

@@ -7,17 +7,21 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import log, sqrt
 from statistics import median
 
 import numpy as np
 
-from retriever.clusters.arithmetic.naming import text_words
+from retriever.clusters.arithmetic.naming import KEYWORDS, text_words
 from retriever.clusters.clustering import Cluster, Clustering
+from retriever.clusters.groups import Groups
 from retriever.clusters.index_numbers import Counted
+from retriever.clusters.numbers import Numbers
 from retriever.clusters.placing import CategoryNames
 from retriever.clusters.saved import SavedClustering
-from retriever.core.text import printable, shortened
+from retriever.core.text import printable, shortened, without_loose_marks
+from retriever.core.words import stem
 from retriever.corpus.sentences import sentences
 
 MOST = 3
@@ -29,7 +33,7 @@ _OFF = 0.25  # of the scale, by which a rating may differ from the group's media
 _ALIKE = 0.5  # of the smaller quote's words, which two quotes may share
 _MOST_CHARACTERS, _BEGINNING = 280, 200
 _READ = 2000  # reviews whose words are counted
-_LEAST = 3  # of a group's reviews that must share a word which sets it apart
+_LEAST = 3  # of a group's reviews, or all of fewer, that must share a word which sets it apart
 _SHRUNK = 10.0  # reviews with the mean rating that count beside those with a word
 _DOUBT = 0.6  # factor for a sentence that may not stand alone
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
@@ -84,34 +88,47 @@ class Words:
 
 
 def words_of(counted: Counted) -> Words:
-    """Count the words of some reviews, of the first `_READ`.
-
-    With p and q the shares of a group's reviews and of the others that have a word, it sets the group apart by
-    sqrt(p) log(p / q).
-    """
-    groups, rated = counted.groups, [rating for rating in counted.ratings if rating is not None]
-    bags = [text_words(document.text) for document in groups.documents[:_READ]]
-    members = groups.members[:, : len(bags)]
-    inside: list[Counter[str]] = [Counter() for _ in groups.numbers]
-    everywhere, above, mean = Counter[str](), Counter[str](), sum(rated) / max(1, len(rated))
-    tone: Counter[str] = Counter()
-    for row, bag in enumerate(bags):
-        everywhere.update(bag)
-        for group in np.flatnonzero(members[:, row]).tolist():
-            inside[group].update(bag)
-        rating = counted.ratings[row] if counted.ratings else None
+    """Count the words of some reviews, of the first `_READ`."""
+    rated = [rating for rating in counted.ratings if rating is not None]
+    above, tone, mean = Counter[str](), Counter[str](), sum(rated) / max(1, len(rated))
+    for document, rating in zip(counted.groups.documents[:_READ], counted.ratings, strict=False):
         if rating is not None:
+            bag = text_words(document.text)
             above.update(bag)
             tone.update(dict.fromkeys(bag, rating - mean))
+    weights = {word: total / (above[word] + _SHRUNK) for word, total in tone.items()}
+    return Words(distinct_words(counted.groups), weights)
+
+
+def distinct_words(groups: Groups) -> dict[int, dict[str, float]]:
+    """Return by group how much words set it apart that are commoner in it than elsewhere, in the first `_READ` reviews.
+
+    With p and q the shares of a group's reviews and of the others that have a word, it is sqrt(p) log(p / q).
+    """
+    bags = [text_words(document.text) for document in groups.documents[:_READ]]
+    members, everywhere = groups.members[:, : len(bags)], Counter(chain.from_iterable(bags))
+    inside = [Counter(chain.from_iterable(bags[row] for row in np.flatnonzero(rows).tolist())) for rows in members]
     distinct = {}
     for number, counts, size in zip(groups.numbers, inside, members.sum(axis=1).tolist(), strict=True):
         shares = {
             word: ((count + 0.5) / (size + 1), (everywhere[word] - count + 0.5) / (len(bags) - size + 1))
             for word, count in counts.items()
-            if count >= _LEAST
+            if count >= min(_LEAST, size)
         }
         distinct[number] = {word: sqrt(p) * log(p / q) for word, (p, q) in shares.items() if p > q}
-    return Words(distinct, {word: total / (above[word] + _SHRUNK) for word, total in tone.items()})
+    return distinct
+
+
+def typical_words(distinct: Mapping[str, float]) -> list[str]:
+    """Return the words that set a group apart, best first, at most `KEYWORDS`, of the forms of a word the best.
+
+    Args:
+        distinct: of the group, as `Words` has it.
+    """
+    forms: dict[str, str] = {}
+    for word in sorted(distinct, key=lambda word: (-distinct[word], word)):
+        forms.setdefault(stem(word), word)
+    return list(forms.values())[:KEYWORDS]
 
 
 def quotes(
@@ -160,19 +177,19 @@ def quotes_of(
     cluster: Cluster,
     counted: Counted,
     words: Words,
-    scale: float,
     nearness: Mapping[str, float] | None,
 ) -> list[Quote]:
     """Return quotes of those of a cluster's reviews that were counted.
 
-    Where no sentence stands alone, it is the beginning of the most central review.
+    Where the cluster surely lowers the mean rating, or raises it, they are of reviews rated below the mean, or above
+    it, if it has `MOST` of these: on that side of the scale's middle too, if it has as many there. Where no sentence
+    stands alone, it is the beginning of the most central review.
 
     Args:
         found: the clustering.
         cluster: one of its clusters.
         counted: the reviews, with their ratings.
         words: theirs.
-        scale: the highest rating.
         nearness: cosine of every row with its cluster, by id, where the clustering has lost its vectors.
     """
     known = {document.id: row for row, document in enumerate(counted.groups.documents)}
@@ -187,11 +204,30 @@ def quotes_of(
         document = material.documents[row]
         stars = counted.ratings[known[document.parent_id]] if counted.ratings else None
         sources.append(Source(document.parent_id, document.text, stars, "" if phrases is None else phrases[row]))
-    distinct = words.distinct[number]
+    distinct, scale = words.distinct[number], counted.scale
     distinct = {**distinct, **dict.fromkeys(text_words(cluster.label), max(distinct.values(), default=1.0))}
-    return quotes(sources, distinct, words.tone, scale) or [
-        Quote(source.id, shortened(source.text, _BEGINNING), source.stars) for source in sources[:1]
-    ]
+    speaking = _speaking(sources, counted.numbers, number, scale)
+    return (
+        quotes(speaking, distinct, words.tone, scale)
+        or quotes(sources, distinct, words.tone, scale)
+        or [Quote(source.id, shortened(source.text, _BEGINNING), source.stars) for source in sources[:1]]
+    )
+
+
+def _speaking(sources: Sequence[Source], numbers: Numbers, number: int, scale: float) -> Sequence[Source]:
+    """Return the reviews that speak for a cluster's effect on the mean rating; all where it has none for sure."""
+    effect = next((group.impact for group in numbers.groups if group.group == number), None)
+    if effect is None or not effect.certain or numbers.stars is None:
+        return sources
+    for edges in ((numbers.stars, (1 + scale) / 2), (numbers.stars,)):
+        chosen = [
+            source
+            for source in sources
+            if source.stars is not None and all((edge - source.stars) * effect.value > 0 for edge in edges)
+        ]
+        if len(chosen) >= MOST:
+            return chosen
+    return sources
 
 
 def _central(found: Clustering, number: int, rows: Sequence[int], nearness: Mapping[str, float] | None) -> list[int]:
@@ -211,7 +247,7 @@ def _central(found: Clustering, number: int, rows: Sequence[int], nearness: Mapp
 def _sentences(text: str) -> Iterator[str]:
     """Yield the sentences of a text that can stand alone, each on one line."""
     for span in sentences(text):
-        sentence = " ".join(printable(text[span.start : span.end]).split())
+        sentence = without_loose_marks(" ".join(printable(text[span.start : span.end]).split()))
         count = len(_WORD.findall(sentence))
         if (
             SHORTEST <= count <= LONGEST

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from retriever.clusters.arithmetic.intervals import FEW, Share
+from retriever.clusters.arithmetic.intervals import FEW, Share, percentage
 from retriever.clusters.clustering import Cluster, Clustering
-from retriever.clusters.findings import amount, changes, findings, gain, percent
+from retriever.clusters.findings import amount, changes, difference_found, findings, gain, percent
 from retriever.clusters.index_numbers import Counted
 from retriever.clusters.numbers import Comparison, GroupNumbers, Numbers
 from retriever.clusters.pages import page
-from retriever.clusters.quotes import Quote, quotes_of, words_of
+from retriever.clusters.quotes import Quote, quotes_of, typical_words, words_of
 from retriever.clusters.references import ordinal
 from retriever.clusters.report_drawings import HEIGHT, HIGH, LOW, WIDTH, Bar, Line, bar, line
 from retriever.clusters.saved import SavedClustering
@@ -38,12 +38,14 @@ class Section:
     """One group of the report.
 
     Attributes:
-        words: what sets it apart.
+        words: of its texts, that set it apart.
         description: the sentence that came with its title or category; empty for none.
-        right: how many held-out texts get the right answer; empty where none were held out.
+        right: how many of its held-out examples get the right answer; empty where it is no learned answer, or none were
+            held out.
         learned: False for a category that no example has, where others have some.
         line: None where fewer than two periods have enough reviews.
-        differences: those of the group that are more than chance, the surest first, by segment or period.
+        differences: those of the group that are more than chance, the surest first, by segment or period, without the
+            difference that is a finding.
     """
 
     numbers: GroupNumbers
@@ -94,13 +96,15 @@ class Report:
         return [*filter(None, [self.caution]), *findings(self.numbers, similar=self.similar)]
 
     @property
-    def rating_levels(self) -> tuple[float, float]:
-        """The highest of the low ratings, and the lowest of the high ones."""
-        return self.scale * LOW, self.scale * HIGH
+    def rating_levels(self) -> tuple[str, str, str]:
+        """The low ratings, those in the middle and the high ones, as the chart names them."""
+        low, high = round(self.scale * LOW), round(self.scale * HIGH)
+        middle = f"{low + 1}" if low + 2 == high else f"{low + 1} to {high - 1}"
+        return f"up to {low}", middle, f"{high} or more"
 
     @property
     def checked(self) -> bool:
-        """Whether some labels were compared with held-out ones."""
+        """Whether held-out examples of some group were answered."""
         return any(section.right for section in self.sections)
 
     @property
@@ -109,12 +113,13 @@ class Report:
         fields = " and ".join(self.numbers.segments)
         return [
             "Groups were made by a model: read some reviews of a group before you decide by it.",
-            "In brackets is the 95% interval. It covers the chance in which reviews were written, not wrong labels.",
+            "In brackets is the 95% interval. It allows for chance in who wrote a review, not for wrong grouping.",
             *(
-                ["“Right on held-out” is of texts that were not learned from; they may be clearer than others."]
+                ["“Right on held-out” is of examples that were not learned from; they may be clearer than others."]
                 * self.checked
             ),
-            "The effect is by how much the mean rating would change without the group's reviews; it is no cause.",
+            "The effect is by how much the mean rating would change without the group's reviews. This does not show a "
+            "cause.",
             f"Differences {f'by {fields} and ' if fields else ''}over time are listed where they are more than chance: "
             "Fisher's exact test, corrected by Holm's method. Shares have Wilson's interval.",
             f"Shares of fewer than {FEW} reviews are given as counts.",
@@ -174,21 +179,22 @@ def make_report(
     clusters = {cluster.number: cluster for cluster in found.clusters}
     compared = [comparison for each in numbers.segments.values() for comparison in each]
     compared += numbers.trend.latest if numbers.trend else []
-    scale = 5.0 if max(filter(None, counted.ratings), default=0) <= 5 else 10.0
+    scale = counted.scale
     top = max((group.share.high for group in numbers.groups), default=1.0)
-    words, sections = words_of(counted), []
+    words, said, sections = words_of(counted), difference_found(numbers), []
     for place, group in enumerate(numbers.groups):
         cluster = clusters[group.group]
         certain = [each for each in compared if each.group == group.group and each.certain]
-        differences = [each for each in certain if each.difference.value > 0] or certain
+        more = [each for each in certain if each.difference.value > 0]
+        differences = [each for each in more or certain if each is not said]
         sections.append(
             Section(
                 numbers=group,
-                words=list(dict.fromkeys([*cluster.keywords, *cluster.text_keywords])),
+                words=typical_words(words.distinct[group.group]),
                 description=cluster.description or "",
-                right=_right(found, cluster, predicted=numbers is not counted.numbers),
+                right=_right(found, cluster),
                 learned=cluster.label not in found.not_learned,
-                quotes=quotes_of(found, cluster, counted, words, scale, nearness),
+                quotes=quotes_of(found, cluster, counted, words, nearness),
                 bar=bar(group, place, counted, scale, top),
                 line=line(numbers.trend, place),
                 differences=sorted(differences, key=lambda each: each.chance)[:_DIFFERENCES],
@@ -205,7 +211,7 @@ def make_report(
         sections=sections,
         read=_read(found, models),
         diagnosis=_diagnosis(found),
-        caution=" ".join(filter(None, [_warning(found), mistaken, found.doubts])),
+        caution=" ".join(filter(None, [found.warning, mistaken, found.doubts])),
         similar=bool(found.division or mistaken),
         scale=scale,
         models={**models, **({"Language model that named clusters": named_by} if named_by else {})},
@@ -249,7 +255,7 @@ def report_format(path: Path) -> str:
 
 def render(report: Report, kind: str) -> str:
     """Return a report as a text: ``html``, a page that needs no network and runs nothing, or ``md``, Markdown."""
-    formats = {"percent": percent, "amount": amount, "gain": gain}
+    formats = {"percent": percent, "amount": amount, "gain": gain, "percentage": percentage}
     return page(f"report.{kind}", report=report, width=WIDTH, height=HEIGHT, **formats)
 
 
@@ -290,13 +296,6 @@ def _diagnosis(found: Clustering) -> str:
     return "Nobody has checked yet whether the model follows this question; `retriever diagnose` does."
 
 
-def _warning(found: Clustering) -> str:
-    """Say that the question is not followed, or that teaching it did not surely help; nothing elsewhere."""
-    if found.lessons is not None and found.lessons.warns:
-        return found.lessons.sentence
-    return found.verdict.sentence if found.verdict is not None and found.verdict.warns else ""
-
-
 def _mistaken(found: Clustering, counted: Counted, scale: float) -> str:
     """Name the groups whose ratings are far from those of the examples that taught them; nothing without any."""
     documents, said = counted.groups.documents, []
@@ -314,15 +313,10 @@ def _mistaken(found: Clustering, counted: Counted, scale: float) -> str:
     return f"The labels may be wrong, because ratings differ: {'; '.join(said)}." if said else ""
 
 
-def _right(found: Clustering, cluster: Cluster, *, predicted: bool) -> str:
-    """Say for how many held-out texts a cluster's answer is right, or any where that is not known.
-
-    Of ``predicted`` shares it is how often predictions are right.
-    """
-    lessons, sampled = found.lessons, found.sampled
-    if predicted and sampled is not None and sampled.predicted and sampled.agreement is not None:
-        return f"{sampled.agreement:.0%}"
-    if lessons is None:
+def _right(found: Clustering, cluster: Cluster) -> str:
+    """Say how many held-out examples of a cluster get the right answer; nothing where it is no learned answer."""
+    lessons = found.lessons
+    if lessons is None or not found.named:
         return ""
     right = {answer.casefold(): amount(count, lessons.answers[answer]) for answer, count in lessons.right.items()}
-    return right.get(cluster.label.casefold(), f"{lessons.after.value:.0%}")
+    return right.get(cluster.label.casefold(), "")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from retriever.clusters.arithmetic.intervals import FEW
+from retriever.clusters.arithmetic.intervals import FEW, percentage
 from retriever.clusters.index_numbers import Counted
 from retriever.clusters.numbers import GroupNumbers, Trend
 
@@ -79,5 +79,5 @@ def line(trend: Trend | None, place: int) -> Line | None:
     upper, middle, lower = (
         [at(row, getattr(share, end)) for row, (_, share) in enumerate(shares)] for end in ("high", "value", "low")
     )
-    said = ", ".join(f"{period} {share.value:.0%}" for period, share in shares)
+    said = ", ".join(f"{period} {percentage(share.value)}" for period, share in shares)
     return Line(" ".join(middle), " ".join([*upper, *reversed(lower)]), f"Share by {trend.unit}: {said}")

@@ -7,7 +7,7 @@
 // only, and a finger moves the map only after zooming in.
 //
 // draw(scene) of what it returns shows the scene: x and y, between -1 and 1, of every point; part(row), with label, colour,
-// shape and whether it is `seen`; the parts, large ones first, whose labels stand at their x and y; alpha(row), 0 for
+// shape and whether it is `seen`; the parts, large ones first, whose labels stand at their x and y (null: none); alpha(row), 0 for
 // what is hidden; `ringed`, a row or null.
 const scatter = (parent, options) => {
   const MOVES = [0, -1, 1, -2, 2, -3, 3, -4, 4, -5, 5]; // of a name, in heights of its own
@@ -122,7 +122,7 @@ const scatter = (parent, options) => {
     const taken = [];
     for (const { part, label, wide, high } of labels) {
       const [x, y] = place(part.x, part.y);
-      label.hidden = !part.seen || x < 0 || x > width || y < 0 || y > height;
+      label.hidden = !part.seen || part.x === null || x < 0 || x > width || y < 0 || y > height;
       if (label.hidden) continue;
       const left = Math.max(0, Math.min(width - wide, x - wide / 2));
       const free = (top) => top >= 0 && top + high <= height && taken.every((one) =>

@@ -294,7 +294,7 @@ class Lessons:
 
     @property
     def warns(self) -> bool:
-        """Whether the gain may be chance."""
+        """Whether the gain may be chance, or there is none."""
         return self.after.low <= self.before.value
 
     @property

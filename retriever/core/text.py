@@ -25,6 +25,9 @@ _LEADING = re.compile(r"^([-+=:#!]|\d+(?=[.)](?:\s|$)))")
 _ADDRESS = re.compile(r"(?<=http)(?=://)|(?<=https)(?=://)|(?<=www)(?=\.)|(?<=[\w.+-])(?=@[\w-])", re.IGNORECASE)
 _JOINER = "\u2060"  # has no width, and stands in no address
 
+_LOOSE = ' \t\n"“”»«.…,;:!?)]*'
+_PAIRS = {'"': '"', "“": "”", "«": "»"}
+
 _SIGNS = "=+@\uff1d\uff0b\uff0d\uff20"  # the last four as wide as a Chinese character
 _BEGINNING = (*_SIGNS, "-", "\t", "\r", "\n")
 _BEHIND_SEMICOLON = re.compile(rf";(?=[{_SIGNS}]|-(?!\)))")
@@ -39,6 +42,14 @@ def composed(text: str) -> str:
 def normal_instruction(given: str) -> str:
     """Return an instruction as views and answers are kept under it: composed, without blanks around it."""
     return composed(given.strip())
+
+
+def without_loose_marks(sentence: str) -> str:
+    """Return a sentence without what ends the one before it: stops, and quotation marks that it does not close."""
+    rest = sentence.lstrip(_LOOSE)
+    before = sentence.removesuffix(rest).rstrip()
+    opens = before[-1:] in _PAIRS and rest.count(_PAIRS[before[-1:]]) % 2
+    return sentence[len(before) - 1 :] if opens else rest
 
 
 def is_blank(text: str) -> bool:

@@ -9,8 +9,12 @@ from app_fakes import MOOD, PRODUCT, REVIEWS, load_encoder
 from retriever.clusters.arithmetic.intervals import Interval
 from retriever.clusters.comparing import compare_ranks
 from retriever.clusters.groups import groups_of
+from retriever.clusters.index_numbers import Counted, numbers_of
 from retriever.clusters.map import map_places
 from retriever.clusters.numbers import GroupNumbers, count
+from retriever.clusters.report import make_report
+from retriever.core.types import Document
+from retriever.core.verdicts import Verdict
 from retriever.index.completing import judging_cost
 from retriever.index.profiling import Columns
 from retriever.workspace import Index
@@ -43,7 +47,8 @@ def cards_of(found, columns, passing=None):
     passing = np.ones(len(sides.stars), bool) if passing is None else passing
     groups = groups_of(found).kept(passing)
     stars = [one for one, kept in zip(sides.stars, passing, strict=True) if kept]
-    return clusters.cards(found, sides, count(groups, stars), passing)
+    counted = Counted(groups, count(groups, stars), stars)
+    return clusters.cards(found, sides, counted, passing, found.nearness())
 
 
 def test_a_card_counts_stars_and_months_of_its_reviews(found):
@@ -54,8 +59,27 @@ def test_a_card_counts_stars_and_months_of_its_reviews(found):
     assert list(kettle.tally.months) == list(lamp.tally.months) == months
     assert [one for one, count in lamp.tally.months.items() if count] == ["2024-03", "2024-04"]
     assert sum(toy.tally.months.values()) == 2
-    assert set(kettle.quotes) <= {"The kettle broke.", "I love this kettle."}
-    assert len(kettle.quotes) == 2
+    assert kettle.quotes == ["The kettle broke."]
+
+
+def test_a_card_has_the_words_and_quotes_of_the_report(index):
+    text = "This {} {} a good while in town {}."
+    index.add(
+        [
+            Document(
+                f"x{row}",
+                text.format(*(("kettle", "broke") if row % 2 else ("lamp", "shines")), row),
+                {"stars": row % 2 + 3},
+            )
+            for row in range(20)
+        ]
+    )
+    found = index.cluster(PRODUCT, k=2)
+    sections = make_report(found, numbers_of(index, groups_of(found)), {}).sections
+    told = {section.numbers.group: (section.words, [quote.text for quote in section.quotes]) for section in sections}
+    shown = {card.number: (card.words.split(", "), card.quotes) for card in cards_of(found, COLUMNS)}
+    assert shown == told
+    assert all(words and quotes for words, quotes in told.values())
 
 
 def test_a_card_says_share_and_impact_with_their_intervals(found):
@@ -98,7 +122,10 @@ def test_months_leave_none_out_over_new_year():
 def test_who_chose_the_number_of_clusters_is_said(index, found):
     assert clusters.headline(found) == "6 reviews in 3 clusters."
     held = "6 reviews in 2 clusters. This number separates them best and is stable."
-    assert clusters.headline(index.cluster(PRODUCT)) == held
+    chosen = index.cluster(PRODUCT)
+    assert clusters.headline(chosen) == held
+    doubtful = Verdict(PRODUCT, "unclear", 0.5, 40, [], True)
+    assert clusters.headline(replace(chosen, verdict=doubtful)) == "6 reviews in 2 clusters."
     alone = index.cluster(PRODUCT, ids=["r1"])
     assert clusters.headline(alone) == "1 review in 1 cluster: they are too few, or too similar, for more."
 

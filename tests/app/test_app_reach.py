@@ -32,7 +32,7 @@ PAGES = {
     "corpus": ("", {}, "Length in words"),
     "search": ("search", {"q": "kettle", "instruction": PRODUCT}, "reviews under this instruction"),
     "compare": ("compare", {"q": "kettle", "first": PRODUCT, "second": MOOD}, "on both sides"),
-    "map": ("clusters", {"instruction": PRODUCT, "groups": 3, "clusters": 0}, "Frequent words"),
+    "map": ("clusters", {"instruction": PRODUCT, "groups": 3, "clusters": 0}, "Typical words"),
     "saved": ("clusters", {"show": "saved", "saved": "kinds"}, "in 3 clusters."),
     "one that is saved": ("clusters", {"show": "saved", "saved": "kinds", "clusters": 0}, "Move to"),
     "teach": ("teach", {"instruction": MOOD}, "Review 1 of"),
@@ -123,7 +123,7 @@ def test_suggestions_stand_in_one_row_that_unfolds(visit):
 
 
 def test_the_reviews_of_a_cluster_begin_beside_the_map(visit):
-    page = visit("clusters", "Frequent words", instruction=PRODUCT, groups=3, clusters=0)
+    page = visit("clusters", "Typical words", instruction=PRODUCT, groups=3, clusters=0)
     drawn = page.get_by_role("application", name="Map of the reviews")
     review = page.get_by_text(re.compile(r"kettle(\.| broke\.) \d$")).first
 

@@ -89,19 +89,23 @@ def test_clusters_of_a_sample_show_the_estimated_share_and_never_a_raw_count(tmp
     assert [part.material.documents[row].id for row in clusters.drawn_evenly(part).nonzero()[0]] == ["r1", "r5"]
     assert clusters.headline(part).startswith("6 of 100 texts were read by chat:m, 2 of them drawn at random;")
     from retriever.clusters.groups import groups_of
+    from retriever.clusters.index_numbers import Counted
     from retriever.clusters.numbers import count
     from retriever.index.profiling import Columns
 
-    counted = count(groups_of(part).by_document(), [])
+    groups = groups_of(part).by_document()
+    counted, near = Counted(groups, count(groups, []), []), found.nearness()
     everything = clusters.drawn_evenly(found)
     sides = clusters.read_sides(part.material.documents, Columns())
-    first, second = clusters.cards(part, sides, counted, everything)
+    first, second = clusters.cards(part, sides, counted, everything, near)
     assert "of the random sample · about 25% of all" in first.size
     assert first.figures.startswith("Share 20 to 31 %")
     assert "too few reviews for a share" in second.size
     assert "Share" not in second.figures
     assert [card.more for card in (first, second)] == [part.clusters[card.number].label for card in (first, second)]
-    assert {card.more for card in clusters.cards(found, sides, counted, everything)} == {""}  # all of them were read
+    assert {card.more for card in clusters.cards(found, sides, counted, everything, near)} == {
+        ""
+    }  # all of them were read
 
 
 @pytest.fixture

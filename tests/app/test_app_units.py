@@ -4,6 +4,7 @@ from app_checks import finish, shown, whole
 from app_fakes import KeywordEncoder
 
 from retriever.clusters.groups import groups_of
+from retriever.clusters.index_numbers import Counted
 from retriever.clusters.numbers import count
 from retriever.core.types import Document
 from retriever.index.profiling import Columns
@@ -53,9 +54,10 @@ def test_clusters_count_sentences_and_their_reviews(tmp_path):
         found = index.cluster("What product?", k=3)
     columns, everything = Columns(stars="stars"), np.ones(len(found.material.documents), dtype=bool)
     whole = groups_of(found).by_document()
-    counted = count(whole, clusters.read_sides(whole.documents, columns).stars)
+    stars = clusters.read_sides(whole.documents, columns).stars
+    counted = Counted(whole, count(whole, stars), stars)
     sides = clusters.read_sides(found.material.documents, columns)
-    shown_cards = clusters.cards(found, sides, counted, everything)
+    shown_cards = clusters.cards(found, sides, counted, everything, found.nearness())
     assert {card.name.split()[1]: card.size for card in shown_cards} == {
         "kettle": "2 sentences of 2 reviews · 2 of 3 · 1.5 ★",
         "lamp": "2 sentences of 2 reviews · 2 of 3 · 2.0 ★",

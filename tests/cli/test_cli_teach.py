@@ -36,6 +36,15 @@ def test_what_was_learned_is_told(taught):
     assert " to " in lines[-1]
 
 
+def test_clusters_are_the_answers_that_were_learned(taught):
+    taught("teach", "--instruction", MOOD, "examples.jsonl")
+    document = taught("cluster", "--instruction", MOOD, "--json").document
+    assert {group["label"] for group in document["clusters"]} == {"cross", "glad"}
+    shown = taught("cluster", "--instruction", MOOD).out
+    assert shown.count("Taught with 6 examples") == 1
+    assert len(taught("cluster", "--instruction", MOOD, "-k", "3", "--json").document["clusters"]) == 3
+
+
 def test_as_json(taught):
     document = taught("teach", "--instruction", f" {MOOD} ", "examples.jsonl", "--json").document
     assert list(document) == ["schema_version", "instruction", "taught"]

@@ -74,6 +74,8 @@ def test_clusters_are_named_as_what_they_are(made):
     chosen = made("cluster", "--instruction", ASKED)
     groups = "The texts fall into nearly the same groups without the question (agreement 1.00 of 1):"
     assert chosen.out.startswith(f"{NOT_FOLLOWED} {groups} these groups need not answer it.\n")
+    assert "clusters" not in chosen.err  # what is doubted is not praised
+    assert "clusters" in made("cluster", "--instruction", ASKED, "--explain").err
     given = made("cluster", "--instruction", ASKED, "-k", "2", "--json").document
     assert given["caution"].startswith(f"{NOT_FOLLOWED} These are groups of similar texts")
     assert given["verdict"]["instruction"] == ASKED

@@ -1,3 +1,3 @@
-from index_fixtures import encoder, index, moods, one_thread, path
+from index_fixtures import encoder, index, moods, one_thread, path, taught
 
-__all__ = ["encoder", "index", "moods", "one_thread", "path"]
+__all__ = ["encoder", "index", "moods", "one_thread", "path", "taught"]

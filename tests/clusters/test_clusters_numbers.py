@@ -168,7 +168,13 @@ def test_growth_reads_dates_as_numbers_do():
 
 
 def test_shares_of_a_few_reviews_are_counts():
-    assert [str(intervals.share(3, total)) for total in (5, 9, 10, 300)] == ["3 of 5", "3 of 9", "30%", "1%"]
+    assert [str(intervals.share(3, total)) for total in (5, 9, 10, 300, 4000)] == [
+        "3 of 5",
+        "3 of 9",
+        "30%",
+        "1.0%",
+        "under 0.1%",
+    ]
 
 
 def test_a_field_without_spread_has_no_entropy_and_an_even_one_the_most():

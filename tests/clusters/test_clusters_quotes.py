@@ -1,4 +1,8 @@
+import pytest
+
+from retriever.clusters.arithmetic.naming import typical_sentence
 from retriever.clusters.quotes import LONGEST, MOST, Source, quotes
+from retriever.core.text import without_loose_marks
 
 WORDS = {"broken": 1.0, "battery": 0.8, "died": 0.5}
 TONE = {"broken": -1.0, "died": -0.5, "great": 0.5, "back": 0.0}
@@ -54,3 +58,30 @@ def test_without_ratings_and_in_another_language():
     assert said(("Der Akku ist kaputt gegangen.", None), words={"akku": 1.0}, tone={}) == [
         ("r0", "Der Akku ist kaputt gegangen.")
     ]
+
+
+def test_a_quote_begins_without_what_ends_the_sentence_before_it():
+    review = 'He said " no battery here . "" The battery is broken after a week .'
+    assert [text for _, text in said((review, 1))] == ["The battery is broken after a week ."]
+    assert typical_sentence(['He asked : " Just how good ? " But the battery is broken .'], ["battery", "broken"]) == (
+        "But the battery is broken ."
+    )
+
+
+@pytest.mark.parametrize(
+    ("sentence", "shown"),
+    [
+        ('"" But I needed it .', "But I needed it ."),
+        ("” He said so.", "He said so."),
+        ("... The stories", "The stories"),
+        ('" The Cat in the Hat " book', '" The Cat in the Hat " book'),
+        ('"" The Cat " book', '" The Cat " book'),
+        ("“Great” toy", "“Great” toy"),
+        ("(which had marks)", "(which had marks)"),
+        ("$ 20 buys it", "$ 20 buys it"),
+        ('"', ""),
+        ("", ""),
+    ],
+)
+def test_loose_marks(sentence, shown):
+    assert without_loose_marks(sentence) == shown

@@ -12,6 +12,8 @@ from retriever.clusters.arithmetic.estimates import Estimate
 from retriever.clusters.arithmetic.intervals import Interval, Share
 from retriever.clusters.groups import groups_of
 from retriever.clusters.index_numbers import numbers_of
+from retriever.clusters.numbers import GroupNumbers, Numbers
+from retriever.clusters.quotes import Source, _speaking
 from retriever.clusters.reading import Sampled
 from retriever.clusters.report import make_report, model_names, render, report_format, write_report
 from retriever.clusters.report_drawings import line
@@ -23,6 +25,7 @@ from retriever.core.verdicts import LEVELS, Verdict
 GOOD, BAD = KEYWORDS[MOOD][:2]
 HOSTILE = '<script>hurt=1</script> <img src=x onerror="hurt=1"> [x](javascript:hurt) | \u202e$x$ '
 MODELS = {"Model": "<b>m</b>, 0123"}
+SHARE = Share(0.5, 0.4, 0.6, 9, 18)
 VERDICT = Verdict("<em>asked</em>", "unclear", 0.5, 40, [], True)
 
 
@@ -159,26 +162,21 @@ def test_the_stars_of_a_group_that_differ_from_those_of_its_examples_are_told(in
     assert make_report(replace(sure, examples=dict.fromkeys(bad[:2], GOOD)), counted, MODELS).caution == ""
 
 
-def test_what_was_taught_is_told_with_both_scores_and_the_agreement_of_each_answer(index, found):
-    lessons = Lessons(
-        3, {BAD: 4, GOOD: 30}, Held(0.7, 0.6, 0.8), Held(0.9, 0.8, 0.95), 34, "", right={BAD: 3.3, GOOD: 27.0}
-    )
+def test_what_was_taught_is_told_with_both_scores(index, found):
+    lessons = Lessons(3, {BAD: 4, GOOD: 30}, Held(0.7, 0.6, 0.8), Held(0.9, 0.8, 0.95), 34, "")
     counted = numbers_of(index, groups_of(found))
     found = replace(found, verdict=None)  # which a taught question has none of
     made = make_report(replace(found, lessons=lessons), counted, MODELS)
     both = "Taught with 34 examples: 90% of held-out examples get the right answer (80% to 95%), 70% before."
     assert (made.diagnosis, made.caution) == (both, "")
-    assert {section.numbers.name: section.right for section in made.sections} == {BAD: "3 of 4", GOOD: "90%"}
-    before = make_report(replace(found, lessons=replace(lessons, right={})), counted, MODELS)
-    assert [section.right for section in before.sections] == ["90%", "90%"]
     for kind in ("html", "md"):
         text = render(made, kind)
         assert both in text
-        assert ("ight on held-out" in text, "3 of 4" in text) == (True, True)
         assert "was not looked into" not in text
     unsure = make_report(replace(found, lessons=replace(lessons, after=Held(0.72, 0.5, 0.8))), counted, MODELS)
-    assert unsure.caution.endswith(
-        "72% of held-out examples get the right answer (50% to 80%), 70% before. The gain may be chance."
+    assert unsure.caution.startswith(
+        "Taught with 34 examples: 72% of held-out examples get the right answer (50% to 80%), 70% before. The gain may "
+        "be chance. Read some texts of each group"
     )
     same = replace(lessons, after=Held(0.7, 0.5, 0.8))
     assert same.sentence.endswith("70% before. It is no better than before.")
@@ -263,7 +261,7 @@ def test_a_report_as_json(report):
     assert {tuple(one[0]) for one in found["quotes"].values()} == {("id", "text", "stars")}
 
 
-def test_shares_of_a_sample_are_those_of_all_texts_with_how_often_predictions_are_right(index, found):
+def test_shares_of_a_sample_are_those_of_all_texts(index, found):
     ids = list(found.assignments)
     shares = {0: Estimate(Interval(0.5, 0.4, 0.6), 20, 60), 1: Estimate(None, 3, 60)}
     sampled = Sampled("chat:m", 100, 60, 40, 0.81, 0.5, True, shares, frozenset(ids[:30]))
@@ -273,11 +271,10 @@ def test_shares_of_a_sample_are_those_of_all_texts_with_how_often_predictions_ar
     assert made.read == f"{sampled.sentence} Ratings are of the 30 drawn evenly."
     assert made.numbers.groups[0].share == Share(0.5, 0.4, 0.6, 15, 30)
     assert made.numbers.groups[1].share == counted.numbers.groups[1].share
-    assert {section.right for section in made.sections} == {"81%"}
-    filtered = make_report(drawn, counted, MODELS, where="stars > 3")
-    assert (filtered.numbers, filtered.checked) == (counted.numbers, False)
+    assert "predictions that are right for 81%" in made.read
+    assert make_report(drawn, counted, MODELS, where="stars > 3").numbers == counted.numbers
     whole = make_report(replace(found, sampled=replace(sampled, texts=60, predicted=False)), counted, MODELS)
-    assert (whole.read, whole.checked) == ("All 60 texts were read by chat:m.", False)
+    assert whole.read == "All 60 texts were read by chat:m."
 
 
 @pytest.mark.parametrize(("kind", "of"), [("html", "<td>{} of 9</td>"), ("md", "| {} of 9 |")])
@@ -307,3 +304,64 @@ def test_a_share_that_changed_is_told_of_periods_with_enough_reviews(index):
     assert made.changes == ""
     few = numbers_of(index, groups_of(found).only([f"r{row}" for row in range(35, 80)]), period="month")
     assert not any("2024-02" in sentence for sentence in make_report(found, few, MODELS).findings)
+
+
+@pytest.mark.parametrize("worst", [1, 3])
+def test_a_group_that_lowers_the_mean_rating_is_quoted_by_its_low_ratings(index, worst):
+    """Most of its reviews have five stars, and are the more central ones."""
+    rows = [(f"The {BAD} kettle number {row} is here.", 5 if row % 3 else worst) for row in range(30)]
+    rows += [(f"The {GOOD} lamp number {row} is here.", 5) for row in range(60)]
+    index.add([Document(f"r{row:02}", text, {"stars": stars}) for row, (text, stars) in enumerate(rows)])
+    found = replace(index.cluster(MOOD, k=2), verdict=None)
+    made = make_report(found, numbers_of(index, groups_of(found)), MODELS)
+    assert made.findings[0].startswith(f"“{BAD}” lowers the mean rating most")
+    quoted = {section.numbers.name: {quote.stars for quote in section.quotes} for section in made.sections}
+    assert quoted == {BAD: {worst}, GOOD: {5}}
+
+
+def test_low_ratings_go_before_those_that_are_merely_below_the_mean_and_two_are_too_few():
+    lowering = GroupNumbers(0, "x", [], SHARE, 3.9, 9, Interval(0.2, 0.1, 0.3))
+
+    def quoted(stars):
+        numbers = Numbers(9, 4.1, 9, [lowering], SHARE, [], {}, None)
+        return [source.stars for source in _speaking([Source("r", "", each) for each in stars], numbers, 0, 5.0)]
+
+    assert quoted([5, 4, 4, 4, 1, 2, 2]) == [1, 2, 2]
+    assert quoted([5, 4, 3, 4, 1, 2]) == [4, 3, 4, 1, 2]
+    assert quoted([5, 5, 1, 2]) == [5, 5, 1, 2]
+
+
+def test_a_difference_between_segments_is_said_once(index):
+    products = ["a" if row < 60 else "bc"[row % 2] for row in range(160)]
+    rows = [
+        Document(f"r{row}", f"the {GOOD if product == 'a' else BAD} {row}", {"product": product})
+        for row, product in enumerate(products)
+    ]
+    index.add(rows)
+    found = replace(index.cluster(MOOD, k=2), verdict=None)
+    made = make_report(found, numbers_of(index, groups_of(found), ["product"]), MODELS)
+    assert f"“{GOOD}” is most frequent in a: 100% of its reviews, 0% of all others." in made.findings
+    differences = {section.numbers.name: [each.part for each in section.differences] for section in made.sections}
+    assert differences == {GOOD: [], BAD: ["b", "c"]}
+
+
+def test_words_of_a_group_are_those_of_its_texts_that_others_lack_one_form_each(index):
+    index.add(
+        [
+            Document(f"r{row}", f"the {GOOD if row % 2 else BAD} {'lids lid' if row % 2 else 'box'} works {row}")
+            for row in range(40)
+        ]
+    )
+    found = index.cluster(MOOD, k=2)
+    made = make_report(found, numbers_of(index, groups_of(found)), MODELS)
+    words = {section.numbers.name: section.words for section in made.sections}
+    assert sorted(words[BAD]) == sorted([BAD, "box"])
+    assert len(words[GOOD]) == 2
+    assert {GOOD}.union({"lid", "lids"}) > set(words[GOOD])
+    assert "works" not in words[GOOD]
+
+
+def test_the_chart_names_the_ratings_of_each_colour(report):
+    assert report.rating_levels == ("up to 2", "3", "4 or more")
+    assert "3 ★ or unrated" in render(replace(report, numbers=replace(report.numbers, rated=50)), "html")
+    assert replace(report, scale=10.0).rating_levels == ("up to 4", "5 to 7", "8 or more")

@@ -47,7 +47,9 @@ class ClusterBody(ReadingBody):
     """A clustering; what its settings mean is told by `retriever cluster --help`."""
 
     instruction: str | None = Field(default=None, description="What the clusters are to answer.")
-    k: int | None = Field(default=None, ge=1, description="How many; chosen by silhouette where left out.")
+    k: int | None = Field(
+        default=None, ge=1, description="How many; left out, the taught answers or chosen by silhouette."
+    )
     where: Where = None
     by: list[str] = Field(default_factory=list, max_length=16)
     over: str | None = None

@@ -75,7 +75,9 @@ async def cluster(
             "Left out, texts are taken as they are."
         ),
     ] = "",
-    k: Annotated[int, Field(ge=0, le=100, description="How many groups; 0 chooses by the data.")] = 0,
+    k: Annotated[
+        int, Field(ge=0, le=100, description="How many groups; 0: the taught answers, or as the data say.")
+    ] = 0,
     where: Where = "",
     by: Annotated[str, Field(description="A metadata field whose values are counted in every group.")] = "",
     reader: Reader = "",

@@ -26,6 +26,7 @@ _Z = float(special.ndtri((1 + LEVEL) / 2))
 _PRIOR = 1.0  # ratings that have the spread of all: the few of a group are often equal, and its true spread is not 0
 _STEPS = 101  # points that stand for a distribution
 _ROUNDING = 1e-7
+_TENTH, _LEAST_SHOWN = 0.1, 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,14 @@ class Share(Interval):
         return self.total < FEW
 
     def __str__(self) -> str:
-        return f"{self.count} of {self.total}" if self.few else f"{self.value:.0%}"
+        return f"{self.count} of {self.total}" if self.few else percentage(self.value)
+
+
+def percentage(value: float) -> str:
+    """Format a share, 0 to 1: below a tenth with one decimal, so that a few of many are not 0%."""
+    if 0 < value < _LEAST_SHOWN:
+        return f"under {_LEAST_SHOWN:.1%}"
+    return f"{value:.1%}" if 0 < value < _TENTH else f"{value:.0%}"
 
 
 def share(count: int, total: int) -> Share:

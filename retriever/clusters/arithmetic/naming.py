@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retriever.clusters.arithmetic.kmeans import Partition
+from retriever.core.text import without_loose_marks
 from retriever.core.words import STOPWORDS, stem
 
 KEYWORDS = 8
@@ -116,7 +117,7 @@ def typical_sentence(texts: Sequence[str], keywords: Sequence[str]) -> str:
     weights = {stem(word): 1 / rank for rank, word in enumerate(keywords, start=1)}
     best, score = "", -1.0
     for text in texts:
-        for sentence in _SENTENCE_END.split(text):
+        for sentence in map(without_loose_marks, _SENTENCE_END.split(text)):
             length = len(sentence.split())
             if not _SHORTEST <= length <= _LONGEST:
                 continue

@@ -12,7 +12,10 @@ from numpy.typing import NDArray
 from retriever.clusters.arithmetic.intervals import Interval
 from retriever.clusters.budget import BUDGET
 from retriever.clusters.clustering import Cluster, Clustering
-from retriever.clusters.numbers import GroupNumbers, Numbers
+from retriever.clusters.index_numbers import Counted
+from retriever.clusters.map import middle_of
+from retriever.clusters.numbers import GroupNumbers
+from retriever.clusters.quotes import quotes_of, typical_words, words_of
 from retriever.clusters.references import ordinal
 from retriever.core.fields import values_by_name
 from retriever.core.types import Document
@@ -23,7 +26,6 @@ from retriever_app.charts import Colours
 MOST_GROUPS = 35
 MOST_READ = 10_000_000
 DEEPEST = 5  # times that one may look closer at a part
-QUOTES = 3
 AT_ONCE = 60  # reviews that are read without asking first
 QUOTE = 120  # characters
 _TIP = 140
@@ -193,10 +195,11 @@ def headline(found: Clustering) -> str:
         return f"{found.sampled.sentence} They are in {text.count(len(found.clusters), 'cluster')}."
     said = f"{reviews} in {text.count(len(found.clusters), 'cluster')}"
     if found.choice is None:
-        return f"{said}."
+        return f"{said}, by the answers that were taught." if found.named else f"{said}."
     if not found.choice.curve:
         return f"{said}: they are too few, or too similar, for more."
-    return f"{said}. This number separates them best and is stable." if found.choice.holds else f"{said}."
+    sure = found.choice.holds and not found.division
+    return f"{said}. This number separates them best and is stable." if sure else f"{said}."
 
 
 def drawn_evenly(found: Clustering) -> NDArray[np.bool_]:
@@ -206,8 +209,22 @@ def drawn_evenly(found: Clustering) -> NDArray[np.bool_]:
     return np.array([parent in found.sampled.evenly for parent in found.material.parents], dtype=bool)
 
 
-def cards(found: Clustering, sides: Sides, counted: Numbers, passing: NDArray[np.bool_]) -> list[ClusterCard]:
-    """Return all clusters as cards, the largest first, each of its rows that pass (n,), counted before."""
+def cards(
+    found: Clustering,
+    sides: Sides,
+    counted: Counted,
+    passing: NDArray[np.bool_],
+    nearness: NDArray[np.float32],
+) -> list[ClusterCard]:
+    """Return all clusters as cards, the largest first.
+
+    Args:
+        found: the clusters.
+        sides: of every row.
+        counted: those of the rows that pass, as whole reviews.
+        passing: (n,) the rows that are shown.
+        nearness: (n,) of every row to its cluster's centre.
+    """
     scale, months = scale_of(sides.stars), months_of(sides.days)
     material, labels = found.material, found.labels
     once = np.zeros(len(labels), dtype=bool)
@@ -215,7 +232,8 @@ def cards(found: Clustering, sides: Sides, counted: Numbers, passing: NDArray[np
     counting = passing & drawn_evenly(found)
     sampled = None if found.sampled is None or found.sampled.whole else found.sampled
     result = []
-    for cluster, numbers in zip(found.clusters, counted.groups, strict=True):
+    words, near = words_of(counted), dict(zip(found.assignments, nearness.tolist(), strict=True))
+    for cluster, numbers in zip(found.clusters, counted.numbers.groups, strict=True):
         inside = (labels == cluster.number) & counting
         rows = np.flatnonzero(inside & once).tolist()
         tally = tally_of([sides.stars[row] for row in rows], [sides.days[row] for row in rows], scale, months)
@@ -232,12 +250,11 @@ def cards(found: Clustering, sides: Sides, counted: Numbers, passing: NDArray[np
         if sampled is not None:
             said = f"{said} of the random sample"
         size = " · ".join(filter(None, [said, share, mean]))
-        words = ", ".join(cluster.text_keywords)
         said = figures(numbers, interval)
-        texts = [found.documents[id].text for id in cluster.examples]
         more = "" if sampled is None else cluster.label
-        quotes = _quotes(cluster, texts)
-        result.append(ClusterCard(cluster.number, name_of(cluster), size, said, tally, quotes, words, more))
+        quotes = [quote.text for quote in quotes_of(found, cluster, counted, words, near)]
+        typical = ", ".join(typical_words(words.distinct[cluster.number]))
+        result.append(ClusterCard(cluster.number, name_of(cluster), size, said, tally, quotes, typical, more))
     return result
 
 
@@ -321,9 +338,8 @@ def marks(found: Clustering, places: NDArray[np.float32], colours: Colours) -> l
     labels = found.labels
     result = []
     for cluster in found.clusters:
-        x, y = np.median(places[labels == cluster.number], axis=0).tolist()
         looks = {"colour": colours.of(cluster.number), "shape": colours.shape(cluster.number)}
-        result.append({"label": name_of(cluster), **looks, "x": x, "y": y})
+        result.append({"label": name_of(cluster), **looks, **middle_of(places[labels == cluster.number])})
     return result
 
 
@@ -354,10 +370,3 @@ def short(value: str, most: int) -> str:
     """Return the beginning of a text on one line, cut between words."""
     line = " ".join(value.split())
     return line if len(line) <= most else f"{line[:most].rsplit(' ', 1)[0]} …"
-
-
-def _quotes(cluster: Cluster, texts: Sequence[str]) -> list[str]:
-    """Return the typical sentence and the beginnings of central reviews that do not hold it."""
-    others = [text for text in texts if not cluster.sentence or cluster.sentence not in text]
-    said = [sentence for sentence in (cluster.sentence, *others) if sentence]
-    return list(dict.fromkeys(short(sentence, QUOTE) for sentence in said))[:QUOTES]

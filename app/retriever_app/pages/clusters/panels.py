@@ -16,6 +16,7 @@ from streamlit.components.v2.types import ComponentRenderer
 
 from retriever.clusters.clustering import Clustering
 from retriever.clusters.groups import Groups, groups_of
+from retriever.clusters.index_numbers import Counted
 from retriever.clusters.map import map_asset
 from retriever.clusters.numbers import count
 from retriever.core.types import Document
@@ -134,7 +135,7 @@ def _draw_card(card: ClusterCard, *, can_choose: bool) -> None:
         for quote in card.quotes if can_choose else ():
             st.text(f"“{quote}”", width="stretch")
         if card.words:
-            st.caption(f"Frequent words: {text.plain(card.words)}")
+            st.caption(f"Typical words: {text.plain(card.words)}")
         if card.more:
             search = SearchQuestion(q=card.more, instruction=state.current(Grouping).instruction)
             page = state.params(search, state.current(Chosen))
@@ -244,8 +245,9 @@ def _marks(drawn: Drawn, shades: Colours) -> list[dict[str, Any]]:
 def _cards(drawn: Drawn, columns: Columns, passing: NDArray[np.bool_]) -> list[ClusterCard]:
     """Return all clusters as cards, each of its reviews that pass (n,)."""
     whole = groups(drawn).kept(passing[model.drawn_evenly(drawn.found)]).by_document()
-    counted = count(whole, model.read_sides(whole.documents, columns).stars)
-    return model.cards(drawn.found, sides_of(drawn, columns), counted, passing)
+    stars = model.read_sides(whole.documents, columns).stars
+    counted = Counted(whole, count(whole, stars), stars)
+    return model.cards(drawn.found, sides_of(drawn, columns), counted, passing, drawn.nearness)
 
 
 @st.cache_resource(show_spinner=False, max_entries=8, hash_funcs=BY_NUMBER)
