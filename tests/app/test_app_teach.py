@@ -188,6 +188,15 @@ def test_a_review_that_was_labeled_elsewhere_meanwhile_is_passed_by(page):
     assert "Review 2 of 12" in shown(session)
 
 
+def test_reviews_like_an_answer_that_is_named_later_are_chosen_at_once(make, app):
+    rows = [*ROWS, *({"id": f"s{number}", "text": f"The parcel came late {number}."} for number in range(3))]
+    session = open_named(app, make(rows=rows, instructions=[MOOD]))
+    session = whole(session.text_area[0].set_value("glad\ncross\nparcel: late").run())
+    offered = [one.document.id for one in session.session_state["teach: session"].round.offered]
+    assert {"s0", "s1", "s2"} <= set(offered[:8])
+    assert "Review 1 of 12" in shown(session)
+
+
 def test_a_label_is_removed_from_the_list(page):
     folder, session = page
     first = focus(session)["id"]
@@ -201,11 +210,19 @@ def test_a_label_is_removed_from_the_list(page):
     assert kept(folder).skipped == []
 
 
-def test_an_answer_without_a_review_is_named_with_a_search_and_is_not_learned(make, app):
+def searches(session):
+    return [one.proto for one in session.get("page_link") if one.proto.label.startswith("Search for")]
+
+
+def test_an_answer_without_an_example_is_named_with_a_search_and_is_not_learned(make, app):
     folder = make(rows=ROWS, instructions=[MOOD])
-    session, _ = labeled(open_named(app, folder, answers=("glad", "cross", "shipping")))
-    assert "No review for “shipping” yet." in shown(session)
-    (link,) = [one.proto for one in session.get("page_link") if "shipping" in one.proto.label]
+    session = open_named(app, folder, answers=("glad", "cross", "shipping"))
+    assert "No example yet:" in shown(session)
+    assert [link.label for link in searches(session)] == [
+        f"Search for “{one}”" for one in ("glad", "cross", "shipping")
+    ]
+    session, _ = labeled(session)
+    (link,) = searches(session)
     assert link.page_script_hash
     assert link.query_string == f"q=shipping&{urlencode({'instruction': MOOD})}&index=reviews"
     session = press(session, LEARN)

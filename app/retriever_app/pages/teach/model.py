@@ -151,7 +151,7 @@ def counted(labels: Labels) -> str:
 
 
 def unmet(labels: Labels) -> list[str]:
-    """Return the answers that no review has yet."""
+    """Return the answers that have no example yet."""
     return [answer for answer in labels.answers if answer not in labels.examples.values()]
 
 
