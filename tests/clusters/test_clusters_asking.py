@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from index_fakes import FAULT, KEYWORDS, MOOD, FakeEncoder
 
-from retriever.core.requests import SearchOptions
 from retriever.core.types import Document
 from retriever.index.teaching.asking import spread_out
 from retriever.index.teaching.examples import ENOUGH
@@ -85,17 +84,6 @@ def test_texts_like_the_answers_with_few_examples_come_first(index):
     assert [id.rstrip("0123") for id in asked].count("parcel") < 3
     assert len(index.teaching.worth_answering(MOOD, 1)) == 1
     assert index.teaching.worth_answering(MOOD, 0) == []
-
-
-def test_a_view_that_is_partly_read_is_not_chosen_from(tmp_path):
-    options = SearchOptions(token_budget=60, prompt_tokens=0, rounds=1)
-    with Index(tmp_path / "index", encoder=FakeEncoder(), search_options=options) as index:
-        index.add(CORPUS)
-        before = [one.document.id for one in index.teaching.worth_answering(FAULT, 4)]
-        index.search(KEYWORDS[FAULT][0], instruction=FAULT)
-        (view,) = [view for view in index.status().views if view.instruction == FAULT]
-        assert 4 < view.vectors < len(CORPUS)
-        assert [one.document.id for one in index.teaching.worth_answering(FAULT, 4)] == before
 
 
 def test_an_index_without_documents_asks_nothing(tmp_path):
