@@ -26,6 +26,7 @@ _COLOURS = {"▲": "blue", "▼": "orange", "=": "gray"}  # of a badge, by how i
 def main() -> None:
     """Draw the page."""
     index = resources.needed_index()
+    state.carry(HitPair, "first", empty=("first", "second"))
     pair = state.current(HitPair)
     where = filters.choose(resources.profile(index))
     _ask(suggestions(resources.status(index).views))

@@ -18,6 +18,7 @@ from retriever_app.verdicts import show_verdict
 def main() -> None:
     """Draw the page."""
     index = resources.needed_index()
+    state.carry(SearchQuestion, "instruction")
     question = state.current(SearchQuestion)
     suggestions = model.suggestions(resources.status(index).views)
     where = filters.choose(resources.profile(index))

@@ -76,6 +76,7 @@ def main() -> None:
     st.text(model.PURPOSE)
     st.page_link("train/view.py", label="Go to Train", icon=":material/model_training:")
     index = resources.needed_index()
+    state.carry(TaughtQuestion, "instruction")
     question = state.current(TaughtQuestion)
     views = resources.status(index).views
     instruction_box(state.key(TaughtQuestion, "instruction"), suggestions(views), label="Question")
