@@ -83,11 +83,11 @@ def detail_rows(views: Sequence[ViewStatus]) -> list[dict[str, object]]:
 
 
 def _taught(view: ViewStatus) -> str:
-    """Say with how many reviews a view was taught, and how many held-out ones were right before and after."""
+    """Say with how many examples a view was taught, and how many set aside for testing were right before and after."""
     if view.taught is None:
         return ""
     before, after = view.taught.before.value, view.taught.after
-    count, tuned = text.count(sum(view.taught.answers.values()), "review"), ", reader fine-tuned"
+    count, tuned = text.count(sum(view.taught.answers.values()), "example"), ", reader fine-tuned"
     right = f"{before:.0%} right before, {after.value:.0%} after ({after.low:.0%} to {after.high:.0%})"
     return f"{count}, {right}{tuned if view.taught.tuned else ''}"
 

@@ -146,7 +146,7 @@ def _show_lessons(session: _Session, lessons: Lessons | None, *, busy: bool) -> 
             disabled=busy,
             on_click=forget,
             icon=":material/undo:",
-            help="Searches and clusters no longer use it. Your labels are kept.",
+            help="Searches and clusters no longer use it. Your examples are kept.",
         )
 
 
@@ -257,8 +257,8 @@ def _offer_searches(session: _Session, labels: Labels) -> None:
 def _show_labels(session: _Session, labels: Labels) -> None:
     """Draw the labels so far, the latest first, each with a button that takes it back."""
     given = [*labels.examples.items(), *((id, "skipped") for id in labels.skipped)][::-1][:_LISTED]
-    total = count(len(labels.examples) + len(labels.skipped), "labeled review")
-    if not given or not st.toggle(f"Show {total}", key="teach list"):
+    skipped = f" and {len(labels.skipped)} skipped" if labels.skipped else ""
+    if not given or not st.toggle(f"Show {count(len(labels.examples), 'example')}{skipped}", key="teach list"):
         return
     documents = session.index.documents([id for id, _ in given])
     for id, answer in given:
