@@ -143,8 +143,8 @@ def test_how_hits_moved():
 def test_what_an_indexing_did():
     report = IndexingReport(added=1, unchanged=1200, skipped=2, seconds=3000)
     assert corpus.report_line(report, 3725) == "1 review added, 1,200 unchanged, 2 rows skipped, in 1 h 02 min."
-    assert corpus.report_line(IndexingReport(added=1, truncated=1), 1).endswith(
-        " 1 review is longer than the model reads: it reads their beginning."
+    assert corpus.report_line(IndexingReport(added=1, notes=["1 text is long."]), 1).endswith(
+        ", in 1 s. 1 text is long."
     )
 
 
