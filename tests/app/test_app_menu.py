@@ -10,7 +10,7 @@ def by_menu(session, page):
     return whole(session.switch_page(f"{page}/view.py").run())
 
 
-def question_of(session, label="Instruction"):
+def question_of(session, label="Question"):
     return next(box.value for box in session.text_input if box.label == label)
 
 
@@ -22,14 +22,14 @@ def test_the_menu_carries_the_question_along(make, app):
     assert session.query_params["instruction"] in (MOOD, [MOOD])
     session = by_menu(session, "clusters")
     assert question_of(session) == MOOD
-    next(box for box in session.text_input if box.label == "Instruction").set_value(PRODUCT).run()
+    next(box for box in session.text_input if box.label == "Question").set_value(PRODUCT).run()
     session = by_menu(settle(session), "compare")
-    assert question_of(session, "First instruction") == PRODUCT
-    next(box for box in session.text_input if box.label == "First instruction").set_value("").run()
-    next(box for box in session.text_input if box.label == "Second instruction").set_value(MOOD).run()
+    assert question_of(session, "First question") == PRODUCT
+    next(box for box in session.text_input if box.label == "First question").set_value("").run()
+    next(box for box in session.text_input if box.label == "Second question").set_value(MOOD).run()
     session = by_menu(session, "search")
     assert question_of(session) == PRODUCT
-    assert question_of(by_menu(session, "compare"), "First instruction") == ""
+    assert question_of(by_menu(session, "compare"), "First question") == ""
 
 
 def test_what_the_user_clears_stays_clear_and_a_link_decides_for_itself(make, app):
@@ -46,7 +46,7 @@ def test_clusters_under_a_question_that_was_carried_have_none_chosen(make, app):
     make(instructions=[MOOD, PRODUCT])
     session = settle(app("clusters", instruction=PRODUCT, groups=3, clusters=0))
     session = by_menu(session, "search")
-    next(box for box in session.text_input if box.label == "Instruction").set_value(MOOD).run()
+    next(box for box in session.text_input if box.label == "Question").set_value(MOOD).run()
     session = by_menu(settle(session), "clusters")
     assert session.query_params["instruction"] in (MOOD, [MOOD])
     assert "clusters" not in session.query_params

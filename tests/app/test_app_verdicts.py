@@ -95,10 +95,10 @@ def test_a_verdict_shows_among_the_instructions(make, app, chance, monkeypatch):
     monkeypatch.setattr(searcher, "wants_judging", lambda store, view: False)
     folder = make(rows=ROWS, instructions=[MOOD])
     session = app("model")
-    assert list(session.dataframe[0].value["model follows it"]) == ["", "not checked"]
+    assert list(session.dataframe[0].value["followed"]) == ["", "not checked"]
     with Index(folder, encoder=load_encoder()) as index:
         level = index.teaching.judge(MOOD).level
-    assert list(whole(session.run()).dataframe[0].value["model follows it"]) == ["", level]
+    assert list(whole(session.run()).dataframe[0].value["followed"]) == ["", level]
 
 
 def test_one_question_on_both_sides_is_looked_into_once_and_can_be_stopped(make, app, chance, monkeypatch):
@@ -134,5 +134,5 @@ def test_a_question_is_looked_into_when_nobody_waits_for_a_search(make, app, cha
         session = awaited(app("search", q="broke", instruction=MOOD), lambda: resources.jobs().named("diagnose"))
         (job,) = resources.jobs().named("diagnose").values()
         assert not job.wait(2 * PAUSE_SECONDS).over
-        assert job.snapshot().progress.sentence == "Checking whether the model follows this instruction …"
+        assert job.snapshot().progress.sentence == "Checking whether the model follows this question …"
     awaited(session, SHOWN)

@@ -59,7 +59,7 @@ def time_line(reviews: int, instructions: int, rate: float | None, under: float 
         return ""
     line = f"Indexing takes about {text.about(reviews * rate)}"
     if instructions and under is not None:
-        added = text.count(instructions, "instruction")
+        added = text.count(instructions, "question")
         line += f", and the reading under {added} about {text.about(instructions * reviews * under)} more"
     return f"{line}. You can stop it and go on later."
 

@@ -79,7 +79,7 @@ def main() -> None:
     state.carry(TaughtQuestion, "instruction")
     question = state.current(TaughtQuestion)
     views = resources.status(index).views
-    instruction_box(state.key(TaughtQuestion, "instruction"), suggestions(views), label="Question")
+    instruction_box(state.key(TaughtQuestion, "instruction"), suggestions(views))
     instruction = question.instruction.strip()
     if not instruction:
         st.text("Enter the question that the model should learn.")
