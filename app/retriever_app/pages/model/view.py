@@ -22,8 +22,6 @@ from retriever_app.pages.model.model import Diagnosed
 from retriever_app.pages.search.model import suggestions
 from retriever_app.verdicts import DIAGNOSE
 
-_TWO_LINES = 54  # pixels: a question wraps where the screen is narrow
-
 
 def main() -> None:
     """Draw the page; a damaged index can still be checked and repaired."""
@@ -51,9 +49,8 @@ def _describe() -> None:
         column_config={
             "question": st.column_config.TextColumn(width="medium"),
             "read": st.column_config.ProgressColumn(format="percent", min_value=0, max_value=1, width=80),
-            "followed": st.column_config.TextColumn(width=90),
+            "followed": st.column_config.TextColumn(width=90, help="Whether the model follows the question."),
         },
-        row_height=_TWO_LINES,
     )
     _upkeep(index, status.views)
     with st.expander("Models and vectors", icon=":material/memory:"):
