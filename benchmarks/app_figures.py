@@ -56,7 +56,7 @@ WATCHED = 5.0  # seconds in which frames are counted
 PAGES = {
     "Corpus": ("/", "h1"),
     "Search": ("/search", "input[aria-label='Search for']"),
-    "Compare": ("/compare", "input[aria-label='First instruction']"),
+    "Compare": ("/compare", "input[aria-label='First question']"),
     "Clusters": ("/clusters", "[data-testid=stSelectbox] input[aria-label*='Clusters']"),
     "Train": ("/train", "h1"),
     "Model and index": ("/model", "h1"),
@@ -282,10 +282,10 @@ def searches(visit: Visit, expected: Expected) -> dict[str, Any]:
         shown = f"rests() && {hits(expected.complete[query])}"
         visit.ask("Search for", query, shown)
         began = time.time()
-        first.append(visit.ask("Instruction", instruction, hits(expected.first[instruction])))
+        first.append(visit.ask("Question", instruction, hits(expected.first[instruction])))
         visit.until("settled", lambda: None, "rests() && says('The model has read')")
         settled.append(time.time() - began)
-        back.append(visit.ask("Instruction", INSTRUCTION, shown))
+        back.append(visit.ask("Question", INSTRUCTION, shown))
     return {
         "first_search_loads_the_model_s": round(loading, 2),
         "search_on_complete_view": spread(complete),
@@ -330,7 +330,7 @@ def page_changes(visit: Visit, expected: Expected, rounds: int) -> dict[str, Any
     """Time changes between all pages, each with something on it."""
     first = {name: visit.go(name) for name in PAGES}
     visit.go("Search")
-    visit.ask("Instruction", INSTRUCTION, "rests()")
+    visit.ask("Question", INSTRUCTION, "rests()")
     visit.ask("Search for", QUERIES[0], f"rests() && {hits(expected.complete[QUERIES[0]])}")
     visit.go("Compare")
     visit.ask("Second instruction", INSTRUCTION, "rests()")

@@ -13,8 +13,8 @@ from retriever.serving.jobs import Job
 from retriever_app.text import about
 
 LOADING = "Loading the model"
-READING = "Reading the reviews under this instruction"
-JUDGING = "Checking whether the model follows this instruction"
+READING = "Reading the reviews under the question"
+JUDGING = "Checking whether the model follows this question"
 
 PAUSE_SECONDS = 1.5  # in which nobody waits, before other work goes on
 MOST_SECONDS = 30.0  # that other work waits at a time, however much is searched

@@ -141,7 +141,7 @@ def instruction_box(
     key: str,
     suggestions: Sequence[str],
     *,
-    label: str = "Instruction",
+    label: str = "Question",
     on_change: Callable[[], None] = lambda: None,
 ) -> str:
     """Draw the box for an instruction, with a row of suggestions below that unfolds, and return the instruction."""

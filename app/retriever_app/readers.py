@@ -14,10 +14,7 @@ from retriever_app import text
 VARIABLE = "RETRIEVER_READER"
 """The environment variable that names the language model which the pages offer, as ``chat:qwen3:8b``."""
 
-SETUP = (
-    "To use a language model, start the app with two environment variables: OPENAI_BASE_URL, the address of its "
-    f"endpoint, and {VARIABLE}, its name, for example chat:qwen3:8b."
-)
+SETUP = "No language model is set up. Whoever starts the app can add one: docs/app.md, “A language model”, says how."
 MOST_ROWS = 200
 """Answers in a table at most."""
 

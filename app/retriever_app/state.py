@@ -23,6 +23,7 @@ Params = dict[str, list[str]]
 
 _ARRIVED, _WRITTEN, _LINKED = "state: arrived", "state: written", "state: linked"
 _READ, _DRAWN, _RESEND = "state: read", "state: drawn", "state: resend"
+_CARRIED = "state: carried"
 
 
 def begin() -> None:
@@ -89,6 +90,30 @@ def current(kind: type[T]) -> T:
     st.session_state[_READ][kind] = params(state)
     st.session_state[_name(kind)] = state
     return state
+
+
+def carry(kind: type[Any], field: str, empty: Sequence[str] = ()) -> bool:
+    """Take over the text that another page carries where the user comes from there by the menu, and carry it on.
+
+    Called before `current` of the kind. A link decides for itself, and a blank text is not carried.
+
+    Args:
+        kind: of this page's state.
+        field: takes the text.
+        empty: fields that hold the page's own text, which stays.
+
+    Returns:
+        Whether the text is another than the page had.
+    """
+    origin, text = st.session_state.get(_CARRIED, (kind, ""))
+    before, entered = _kept(kind), key(kind, field) not in st.session_state
+    own = origin is kind or follows_link() or not entered or any(getattr(before, name) for name in empty)
+    taken = bool(not own and text != getattr(before, field))
+    if taken:
+        change(kind, **{field: text})
+    if (now := getattr(current(kind), field)).strip():
+        st.session_state[_CARRIED] = (kind, now)
+    return taken
 
 
 def key(kind: type[Any], field: str) -> str:

@@ -41,7 +41,7 @@ def show_verdict(index: Index, instruction: str | None, *, ready: bool = True, p
     if job is None and ready and index.teaching.wants_verdict(instruction):
         try:
             work = partial(_check, index, instruction)
-            job = resources.jobs().start(name, "The diagnosis", work, alone=DIAGNOSE)
+            job = resources.jobs().start(name, "Checking the question", work, alone=DIAGNOSE)
         except RetrieverError:  # that of another instruction goes on; then it is this one's turn
             _await_turn()
     if job is not None:
@@ -62,7 +62,7 @@ def _await_turn() -> None:
     """Say that another diagnosis goes on; the page is drawn again when it is over."""
     if all(other.snapshot().over for other in resources.jobs().named(DIAGNOSE).values()):
         state.rerun()
-    st.caption("Whether the model follows this instruction is checked after another instruction.")
+    st.caption("Whether the model follows this question is checked after another question.")
 
 
 def _show_line(instruction: str, line: VerdictLine) -> None:
@@ -84,6 +84,6 @@ def _show_job(job: Job, name: str, place: str) -> None:
     snapshot = ended(job, f"verdict {place}")
     if snapshot is not None and snapshot.status == "stopped":
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.caption("Nobody has checked yet whether the model follows this instruction.")
+            st.caption("Nobody has checked yet whether the model follows this question.")
             forget = partial(resources.jobs().forget, name)
             action_button("Check", forget, key=f"again {place} {name}", type="tertiary")

@@ -298,16 +298,21 @@ class Lessons:
         return self.after.low <= self.before.value
 
     @property
+    def gained(self) -> bool:
+        """Whether more examples are answered rightly than before, in whole percents."""
+        return round(100 * self.after.value) > round(100 * self.before.value)
+
+    @property
     def sentence(self) -> str:
-        """Both scores with the interval, and whether the gain may be chance."""
+        """Both scores with the interval; whether there was a gain, and whether it may be chance."""
         before, after = self.before.value, self.after
-        tuned = ", with an encoder fine-tuned for it" if self.tuned else ""
-        better = round(100 * after.value) > round(100 * before)
-        gain = "The gain may be chance." if better else "It is no better than before."
+        tuned = " and an encoder fine-tuned for it" if self.tuned else ""
+        examples = f"{sum(self.answers.values())} examples{tuned}"
+        begins = f"Taught with {examples}" if self.gained else f"{examples} gave no gain"
+        chance = " The gain may be chance." if self.gained and self.warns else ""
         return (
-            f"Taught with {sum(self.answers.values())} examples{tuned}: {after.value:.0%} of held-out examples get the "
-            f"right answer ({after.low:.0%} to {after.high:.0%}), {before:.0%} before."
-            f"{f' {gain}' if self.warns else ''}"
+            f"{begins}: {after.value:.0%} of the examples set aside for testing get the right answer "
+            f"({after.low:.0%} to {after.high:.0%}), {before:.0%} before.{chance}"
         )
 
 

@@ -145,7 +145,7 @@ def _interpretation(
     converts = {name: kind.convert for name, kind in kinds.items() if kind.convert}
     notes = [_fields_note(names, fields), *(kind.note for kind in kinds.values())]
     if numbers := [name for name, kind in kinds.items() if kind.convert is number]:
-        notes.append(f"{_listed(numbers)} read as number{'s' if len(numbers) > 1 else ''}")
+        notes.append(f"{_listed(numbers)} read as {'numbers' if len(numbers) > 1 else 'a number'}")
     if dropped:
         notes.append(f"the row numbers in {_listed(sorted(dropped))} left out")
     if identifier and identifier in keys and keys[identifier].floats:

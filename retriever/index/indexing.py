@@ -345,7 +345,7 @@ class Indexer:
         use = (
             "Only the beginning is searched."
             if kind(self._store) == "sentences"
-            else "Searches without an instruction find all parts; clusters use the beginning."
+            else "Searches without a question find all parts; clusters use the beginning."
         )
         limit = self._base.reader.spec.max_text_tokens
         return f"{texts} longer than the {limit} tokens that the encoder reads at once: {ids}{more}. {use}"

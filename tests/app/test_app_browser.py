@@ -49,20 +49,20 @@ def drop_a_file_and_search_it(page):
 
 
 def come_back_by_the_link(page):
-    ask(page, "Instruction", MOOD)
-    page.get_by_text(re.compile("reviews under this instruction")).wait_for()
+    ask(page, "Question", MOOD)
+    page.get_by_text(re.compile("reviews under this question")).wait_for()
     page.wait_for_url(re.compile("instruction=Which"))
     assert "I love this kettle." in downloaded(page, "Download")
     link = page.url
     page.goto("about:blank")
     page.goto(link)
     page.get_by_text("I love this kettle.").first.wait_for()
-    sync_api.expect(page.get_by_label("Instruction", exact=True)).to_have_value(MOOD, timeout=SLOW)
+    sync_api.expect(page.get_by_label("Question", exact=True)).to_have_value(MOOD, timeout=SLOW)
 
 
 def cluster_merge_and_rename(page):
     go(page, "Clusters")
-    ask(page, "Instruction", PRODUCT)
+    ask(page, "Question", PRODUCT)
     choose(page, "Clusters", "3")
     page.get_by_text("6 reviews in 3 clusters").wait_for()
     press(page, "Save")
@@ -156,12 +156,12 @@ def test_what_is_typed_before_the_last_answer_has_come_undoes_nothing(address, p
     ask(page, "Search for", "I love my lamp")
     while not late:
         page.wait_for_timeout(100)
-    ask(page, "Instruction", MOOD)
+    ask(page, "Question", MOOD)
     slow.clear()
     for browser, message in late:
         browser.send(message)
     page.wait_for_url(re.compile(r"q=I\+love\+my\+lamp.*instruction="))
-    page.get_by_text("reviews under this instruction").wait_for()
+    page.get_by_text("reviews under this question").wait_for()
 
 
 def test_addresses_in_reviews_are_no_links(address, page):
@@ -233,12 +233,12 @@ def steps(page, turn):
     return [
         (lambda: go(page, "Search"), {"index": "reviews"}),
         (lambda: ask(page, "Search for", query), {"q": query}),
-        (lambda: ask(page, "Instruction", PRODUCT), {"instruction": PRODUCT}),
-        (lambda: ask(page, "Instruction", MOOD), {"instruction": MOOD}),
+        (lambda: ask(page, "Question", PRODUCT), {"instruction": PRODUCT}),
+        (lambda: ask(page, "Question", MOOD), {"instruction": MOOD}),
         (lambda: press(page, "1 ★"), {"stars": 1}),
         (lambda: press(page, "Clear filters"), {"instruction": MOOD}),
         (lambda: go(page, "Clusters"), {"index": "reviews"}),
-        (lambda: ask(page, "Instruction", instruction), {"instruction": instruction}),
+        (lambda: ask(page, "Question", instruction), {"instruction": instruction}),
         (lambda: choose(page, "Clusters", str(groups)), {"groups": groups}),
         (lambda: page.get_by_role("link", name="Corpus").click(), {"index": "reviews"}),
     ]

@@ -107,7 +107,7 @@ def test_what_takes_long_is_begun_by_the_user(make, app, monkeypatch):
     make()
     monkeypatch.setattr(clusters, "AT_ONCE", 0)
     session = app("clusters", instruction=MOOD, groups="2")
-    assert "The model must read 6 reviews under this instruction first." in shown(session)
+    assert "The model must read 6 reviews under this question first." in shown(session)
     assert not resources.jobs().named("clusters")
     assert len(names(press(session, "Read and cluster"))) == 2
 

@@ -113,7 +113,7 @@ def test_from_the_map_to_the_reviews_and_down_into_a_cluster(visit):
     assert {row["cluster name"] for row in rows} == {"kettle"}
 
     page.get_by_role("button", name="Look closer").click()
-    page.get_by_label("Instruction").last.fill(MOOD)
+    page.get_by_label("Question").last.fill(MOOD)
     page.get_by_role("button", name="Cluster these reviews").click()
     page.get_by_role("button", name="All reviews").wait_for()
     page.get_by_text("2 reviews in").wait_for()

@@ -12,8 +12,8 @@ def test_views_with_coverage(make, app):
     make(instructions=[MOOD])
     session = app("model")
     table = session.dataframe[0].value
-    assert list(table["instruction"]) == ["No instruction", MOOD]
-    assert list(table["reviews read"]) == [1.0, 1.0]
+    assert list(table["question"]) == ["No question", MOOD]
+    assert list(table["read"]) == [1.0, 1.0]
     assert f"{len(REVIEWS)}" in shown(session)
     assert "keywords" in shown(session)
 
@@ -24,17 +24,17 @@ def test_the_rest_is_read_under_an_instruction_and_what_was_read_is_dropped(make
     with Index(make(), encoder=KeywordEncoder()) as index:
         index.upkeep.complete([MOOD], ids=["r1", "r2"])
     session = app("model")
-    assert session.dataframe[0].value["reviews read"][1] == pytest.approx(2 / 6, abs=1e-3)
+    assert session.dataframe[0].value["read"][1] == pytest.approx(2 / 6, abs=1e-3)
     assert resources.jobs().named("read") == {}
     rest = next(one for one in session.button if one.label == "Read the remaining reviews")
     assert rest.help == "The model reads 4 reviews."  # nobody has measured how long that takes
     rest.click().run()
     next(iter(resources.jobs().named("read").values())).wait(PATIENCE)
     whole(session.run())
-    assert session.dataframe[0].value["reviews read"][1] == 1.0
+    assert session.dataframe[0].value["read"][1] == 1.0
     assert next(one for one in session.button if one.label == "Read the remaining reviews").disabled
     next(one for one in session.button if one.label == "Delete").click().run()
-    assert list(whole(session).dataframe[0].value["instruction"]) == ["No instruction"]
+    assert list(whole(session).dataframe[0].value["question"]) == ["No question"]
     assert not [one for one in session.button if one.label == "Delete"]
 
 
@@ -88,7 +88,7 @@ def test_damage_is_named_and_mended(make, app):
     assert "Vector indexes built: 1" in shown(press(session, "Repair"))
     session = press(session, "Check for damage")
     assert "undamaged" in shown(session)
-    assert re.search(r"The check ended \d+ s ago", shown(session))
+    assert re.search(r"Ended \d+ s ago", shown(session))
 
 
 def test_a_database_that_is_none_can_still_be_checked(make, app):

@@ -163,9 +163,9 @@ def test_what_a_language_model_read_stands_apart_and_the_rest_is_not_read_unaske
         index.cluster(WHO, k=2, read=3)
     session = app("model")
     table = session.dataframe[0].value
-    assert list(table["instruction"]) == ["No instruction", WHO, WHO]
+    assert list(table["question"]) == ["No question", WHO, WHO]
     assert list(table["model"]) == ["keywords", "keywords", NAME]
-    assert table["reviews read"].iloc[-1] < 1
+    assert table["read"].iloc[-1] < 1
     assert next(one for one in session.button if one.label == "Read the remaining reviews").disabled
 
 
@@ -219,7 +219,7 @@ def test_without_an_endpoint_one_line_says_how(make, app, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     make()
     session = settle(app("search", q="lamp", instruction=WHO))
-    assert readers.VARIABLE in shown(session).replace("\\", "")
+    assert "No language model is set up" in shown(session)
     assert not [one for one in session.button if one.label == READ]
     assert readers.VARIABLE not in shown(app("search", q="lamp")).replace("\\", "")
 

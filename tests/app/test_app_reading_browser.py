@@ -98,7 +98,7 @@ def clusters_of_a_sample(page, model):
         before = len(sent(model))
         page.wait_for_timeout(1500)
     go(page, "Clusters")
-    ask(page, "Instruction", WHO)
+    ask(page, "Question", WHO)
     page.get_by_text("Clustering sends at most all 240 reviews").wait_for()
     assert len(sent(model)) == before
     ask(page, "Reviews to read", "60")

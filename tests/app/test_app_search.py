@@ -29,7 +29,7 @@ def test_hits_are_cards_with_stars_words_and_reasons(make, app):
     assert "★☆☆☆☆&ensp;**Kettle**&ensp;:gray[kitchen · 2024-01-10]" in " ".join(heads(session)).replace("\\", "")
     assert "badge[kettle]" in shown(session)
     assert "By the words of the query, it ranks 1st." in shown(session)
-    assert "The model has read all reviews under this instruction" in shown(session).replace("\\", "")
+    assert "The model has read all reviews under this question" in shown(session).replace("\\", "")
 
 
 def test_documents_are_counted_anew_after_a_command_and_not_after_a_search(make, app, monkeypatch):
@@ -39,7 +39,7 @@ def test_documents_are_counted_anew_after_a_command_and_not_after_a_search(make,
     path = make()
     session = settle(app("search", q="lamp", instruction=MOOD))
     # and kept: the index has changed
-    assert "The model has read all reviews under this instruction" in shown(session)
+    assert "The model has read all reviews under this question" in shown(session)
     assert len(counted) == 1
     with Index(path, encoder=KeywordEncoder()) as index:
         index.delete([REVIEWS[0]["id"]])
@@ -81,7 +81,7 @@ def test_first_hits_show_at_once_and_settle(make, app, gated):
     assert len(texts(session)) == len(REVIEWS)
     gated.gate.set()
     settle(session)
-    assert "The model has read all reviews under this instruction" in shown(session)
+    assert "The model has read all reviews under this question" in shown(session)
     assert "badge[love]" in shown(session)
     job = session.session_state["search: running"].job
     whole(session.run())

@@ -42,8 +42,8 @@ def test_reviews_are_labeled_by_keys_and_answers_come_back_by_the_link(serve, pa
     )
     rest(page)
     page.keyboard.press("l")
-    page.get_by_text("shipping: 1 example, not learned").wait_for()
-    page.get_by_text("Learned from 10 reviews").wait_for()
+    page.get_by_text("“shipping” was not learned: it has 1 example and needs 3.").wait_for()
+    page.get_by_text("10 examples gave no gain").wait_for()
 
 
 def label_a_round_by_keys(page, folder):
@@ -80,7 +80,7 @@ def review(page):
 
 def the_bar_stays_in_sight(page, counted):
     """Labels are many: with them shown, the page is higher than the screen of a phone."""
-    page.get_by_text("Show 11 labeled reviews").click()
+    page.get_by_text("Show 11 examples").click()
     page.get_by_role("button", name="Remove").last.scroll_into_view_if_needed()
     rest(page)
     sync_api.expect(page.get_by_text(f"{counted} · shipping 0 · none of these 1")).to_be_in_viewport()

@@ -53,7 +53,10 @@ def test_the_line_says_what_to_do():
     assert wordless.link == ""
     lessons = Lessons(3, {"a": 3, "b": 4}, Held(0.5, 0.2, 0.8), Held(0.9, 0.7, 1.0), 7, "")
     taught = text.taught_line(lessons)
-    both = "Taught with 7 examples: 90% of held-out examples get the right answer (70% to 100%), 50% before."
+    both = (
+        "Taught with 7 examples: 90% of the examples set aside for testing get the right answer (70% to 100%), "
+        "50% before."
+    )
     assert (taught.sentence, taught.answers, taught.link) == (both, "Answers: a and b.", "Teach it more")
 
 
@@ -79,7 +82,7 @@ def test_a_question_that_was_taught_says_how_well_it_is_answered(make, app, chan
         before, held = index.teaching.lessons(MOOD).before, index.teaching.lessons(MOOD).after
     assert list(app("model").dataframe[0].value["taught"]) == [
         "",
-        f"42 reviews, {before.value:.0%} right before, {held.value:.0%} after ({held.low:.0%} to {held.high:.0%})",
+        f"42 examples, {before.value:.0%} right before, {held.value:.0%} after ({held.low:.0%} to {held.high:.0%})",
     ]
     for page in ("search", "clusters"):
         session = awaited(app(page, q="broke", instruction=MOOD), "Taught with 42 examples")
@@ -92,10 +95,10 @@ def test_a_verdict_shows_among_the_instructions(make, app, chance, monkeypatch):
     monkeypatch.setattr(searcher, "wants_judging", lambda store, view: False)
     folder = make(rows=ROWS, instructions=[MOOD])
     session = app("model")
-    assert list(session.dataframe[0].value["model follows it"]) == ["", "not checked"]
+    assert list(session.dataframe[0].value["followed"]) == ["", "not checked"]
     with Index(folder, encoder=load_encoder()) as index:
         level = index.teaching.judge(MOOD).level
-    assert list(whole(session.run()).dataframe[0].value["model follows it"]) == ["", level]
+    assert list(whole(session.run()).dataframe[0].value["followed"]) == ["", level]
 
 
 def test_one_question_on_both_sides_is_looked_into_once_and_can_be_stopped(make, app, chance, monkeypatch):
@@ -131,5 +134,5 @@ def test_a_question_is_looked_into_when_nobody_waits_for_a_search(make, app, cha
         session = awaited(app("search", q="broke", instruction=MOOD), lambda: resources.jobs().named("diagnose"))
         (job,) = resources.jobs().named("diagnose").values()
         assert not job.wait(2 * PAUSE_SECONDS).over
-        assert job.snapshot().progress.sentence == "Checking whether the model follows this instruction …"
+        assert job.snapshot().progress.sentence == "Checking whether the model follows this question …"
     awaited(session, SHOWN)

@@ -121,12 +121,12 @@ def test_the_latest_instructions_come_first():
 @pytest.mark.parametrize(
     ("path", "mode", "settled", "says"),
     [
-        ("base", "hybrid", True, ". Found by meaning and words, without an instruction."),
-        ("base", "dense", True, ". Found by meaning, without an instruction."),
+        ("base", "hybrid", True, ". Found by meaning and words, without a question."),
+        ("base", "dense", True, ". Found by meaning, without a question."),
         ("base", "hybrid", False, "is reading the best candidates under it"),
-        ("complete", "hybrid", True, "has read all reviews under this instruction."),
-        ("lazy", "dense", True, "has read the best candidates under this instruction."),
-        ("lazy", "hybrid", False, "of those read under the instruction. The model is reading the best candidates"),
+        ("complete", "hybrid", True, "has read all reviews under this question."),
+        ("lazy", "dense", True, "has read the best candidates under this question."),
+        ("lazy", "hybrid", False, "of those read under the question. The model is reading the best candidates"),
         ("base", "lexical", True, "that contain words of the query"),
     ],
 )
@@ -143,8 +143,8 @@ def test_how_hits_moved():
 def test_what_an_indexing_did():
     report = IndexingReport(added=1, unchanged=1200, skipped=2, seconds=3000)
     assert corpus.report_line(report, 3725) == "1 review added, 1,200 unchanged, 2 rows skipped, in 1 h 02 min."
-    assert corpus.report_line(IndexingReport(added=1, truncated=1), 1).endswith(
-        " 1 review is longer than the model reads: it reads their beginning."
+    assert corpus.report_line(IndexingReport(added=1, notes=["1 text is long."]), 1).endswith(
+        ", in 1 s. 1 text is long."
     )
 
 
@@ -184,7 +184,7 @@ def test_how_long_an_indexing_takes_is_said_before_it():
     assert corpus.time_line(3000, 0, 0.01, None).startswith("Indexing takes about 30 seconds. You")
     assert corpus.time_line(3000, 1, 0.01, None).startswith("Indexing takes about 30 seconds. You")
     line = corpus.time_line(39_000, 2, 0.01, 0.1)
-    assert "about 6 minutes, and the reading under 2 instructions about 2 hours more" in line
+    assert "about 6 minutes, and the reading under 2 questions about 2 hours more" in line
 
 
 TEXT = "I bought it in May. It stopped working after two days!\nNo refund (really...). Never again"

@@ -285,7 +285,7 @@ def test_progress_off_a_terminal_ends_with_the_last_state(capsys):
 def test_what_is_recognised_in_a_file_is_said_once(run, fake, write):
     data = b"id,text,price\n1,a toy,5\n2,a caf&eacute; kettle,6\n"
     ran = run("index", write(data, "reviews.csv"))
-    assert ran.err.splitlines() == ["reviews.csv: 'price' read as number", "reviews.csv: HTML entities decoded"]
+    assert ran.err.splitlines() == ["reviews.csv: 'price' read as a number", "reviews.csv: HTML entities decoded"]
     assert run("index", "reviews.csv", "--raw", "--sync").err == ""
 
 

@@ -141,10 +141,10 @@ def test_views_show_it_and_searches_use_it(taught):
 def test_clusters_and_categories_go_by_it_and_say_so(taught, command):
     asked = [*command, "--instruction", MOOD]
     assert taught(*asked, "--json").document["taught"] is None
-    assert "Taught" not in taught(*asked).out
+    assert "set aside for testing" not in taught(*asked).out
     taught("teach", "--instruction", MOOD, "examples.jsonl")
     assert taught(*asked, "--json").document["taught"]["answers"] == {"cross": 3, "glad": 3}
-    assert taught(*asked).out.startswith("Taught with 6 examples: ")
+    assert taught(*asked).out.startswith("6 examples gave no gain: 100% of the examples set aside")
     taught("teach", "--instruction", MOOD, "--forget")
     assert taught(*asked, "--json").document["taught"] is None
 

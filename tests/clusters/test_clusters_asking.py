@@ -4,6 +4,7 @@ from index_fakes import FAULT, KEYWORDS, MOOD, FakeEncoder
 
 from retriever.core.types import Document
 from retriever.index.teaching.asking import spread_out
+from retriever.index.teaching.examples import ENOUGH
 from retriever.workspace import Index
 
 GOOD = KEYWORDS[MOOD][:8]
@@ -62,6 +63,27 @@ def test_a_question_without_a_view_is_spread_over_the_base_view(index):
     asked = index.teaching.worth_answering(FAULT, 6)
     assert len(asked) == 6
     assert all(one.guess is None for one in asked)
+
+
+def test_texts_like_the_answers_with_few_examples_come_first(index):
+    late, torn = (
+        [Document(f"{word}{number}", f"{KEYWORDS[MOOD][0]} {word} {number}") for number in range(4)]
+        for word in ("parcel", "sleeve")
+    )
+    index.add([*late, *torn])
+    index.teaching.name_answers(MOOD, {"late": "a lost parcel", "sleeve": ""})
+    asked = [one.document.id for one in index.teaching.worth_answering(MOOD, 9)]
+    assert [id.rstrip("0123") for id in asked[:6]] == ["parcel", "sleeve"] * 3
+    assert {id.rstrip("012") for id in asked[6:]} <= set(KEYWORDS[MOOD])
+    index.teaching.skip(MOOD, asked[0])
+    assert len({*asked[:6:2], *(one.document.id for one in index.teaching.worth_answering(MOOD, 9)[:6:2])}) == 4
+    for one in CORPUS[:ENOUGH]:
+        index.teaching.label(MOOD, one.id, "late")
+    asked = [one.document.id for one in index.teaching.worth_answering(MOOD, 9)]
+    assert [id.rstrip("0123") for id in asked[:3]] == ["sleeve"] * 3
+    assert [id.rstrip("0123") for id in asked].count("parcel") < 3
+    assert len(index.teaching.worth_answering(MOOD, 1)) == 1
+    assert index.teaching.worth_answering(MOOD, 0) == []
 
 
 def test_an_index_without_documents_asks_nothing(tmp_path):

@@ -74,7 +74,7 @@ def test_numbers_in_quotes_are_text_where_others_have_none(tmp_path):
     rows = 'id,text,zip,stars\n1,"good",12345,"5"\n2,"bad",54321,"1"\n'
     (first, _), note = read(tmp_path, rows)
     assert first.metadata == {"zip": 12345, "stars": "5"}
-    assert note == "'stars' is text, as its quotes say; 'zip' read as number"
+    assert note == "'stars' is text, as its quotes say; 'zip' read as a number"
 
 
 def test_quotes_around_everything_tell_nothing(tmp_path):
@@ -141,7 +141,7 @@ def test_what_says_stars_is_a_rating_in_any_column_and_fractions_are_not(tmp_pat
         (["May 3, 2024"] * 4 + ["soon"], ["2024-05-03"] * 4 + ["soon"], "'x' read as date"),
         (["2.10.24", "2.11.24"], ["2.10.24", "2.11.24"], ""),  # versions
         (["2024.1.2", "2024.1.13"], ["2024.1.2", "2024.1.13"], ""),
-        (["1717113600", "1717113601"], [1717113600, 1717113601], "'x' read as number"),
+        (["1717113600", "1717113601"], [1717113600, 1717113601], "'x' read as a number"),
     ],
 )
 def test_dates(tmp_path, cells, values, said):

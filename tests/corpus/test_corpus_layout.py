@@ -42,7 +42,7 @@ LABELLED = (
         (
             QUALTRICS,
             Document("R_1", LONG, {"StartDate": "2024-03-01 10:00:00", "Q1": 4}),
-            "2 more header rows skipped; id from 'ResponseId', text from 'Q2'; 'Q1' read as number",
+            "2 more header rows skipped; id from 'ResponseId', text from 'Q2'; 'Q1' read as a number",
         ),
         (
             MONKEY,
@@ -116,7 +116,7 @@ def test_lines_before_the_header_are_skipped(tmp_path, before, said):
     documents, note = read(tmp_path, f"{before}id;text;stars\n1;good phone;5\n2;bad phone;1\n")
     assert documents == [Document("1", "good phone", {"stars": 5}), Document("2", "bad phone", {"stars": 1})]
     assert [document.line for document in documents] == [2 + before.count("\n"), 3 + before.count("\n")]
-    assert note == "; ".join(filter(None, [said, "'stars' read as number"]))
+    assert note == "; ".join(filter(None, [said, "'stars' read as a number"]))
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_wider_names_are_taken_where_there_is_no_usual_one(tmp_path):
         Document("r1", "Fine\nWorks", {"Package Name": "com.x", "Star Rating": 5, "Review Title": "Fine"}),
         Document("r2", "Crashes", {"Package Name": "com.x", "Star Rating": 1}),
     ]
-    assert note == "id from 'Review ID', text from 'Review Text'; 'Star Rating' read as number"
+    assert note == "id from 'Review ID', text from 'Review Text'; 'Star Rating' read as a number"
 
 
 @pytest.mark.parametrize("last", ["r1", ""])

@@ -218,7 +218,7 @@ def test_it_is_told_which_texts_were_cut_in_this_run(rich):
     assert (report.truncated, report.truncated_ids) == (2, ["a", "d"])
     assert report.notes == [
         "2 texts are longer than the 6 tokens that the encoder reads at once: a, d. "
-        "Searches without an instruction find all parts; clusters use the beginning."
+        "Searches without a question find all parts; clusters use the beginning."
     ]
     assert "truncated_ids" not in report.to_json()
     assert (report.added, report.tokens) == (4, 6 + 1 + 6)
@@ -235,7 +235,7 @@ def test_of_many_cut_texts_some_are_named_and_all_are_kept(rich):
     assert report.truncated_ids == [one.id for one in corpus]
     assert report.notes == [
         "7 texts are longer than the 6 tokens that the encoder reads at once: d0, d1, d2, d3, d4 and 2 more. "
-        "Searches without an instruction find all parts; clusters use the beginning."
+        "Searches without a question find all parts; clusters use the beginning."
     ]
 
 

@@ -320,7 +320,7 @@ def test_a_run_says_how_many_texts_an_encoder_reads_in_part(path):
         notes = index.add(rows, instructions=[MOOD]).notes
     assert notes == [
         "2 texts are longer than the 60 tokens that the encoder reads at once: a, b. "
-        "Searches without an instruction find all parts; clusters use the beginning.",
+        "Searches without a question find all parts; clusters use the beginning.",
         "2 texts are longer than the 6 tokens that the instruction encoder reads: under an instruction, only the "
         "beginning counts.",
     ]

@@ -1,8 +1,8 @@
 import threading
 
 import pytest
-from index_fakes import MOOD, FakeEncoder
-from teaching_corpus import CORPUS, EXAMPLES, mood
+from index_fakes import FAULT, KEYWORDS, MOOD, FakeEncoder
+from teaching_corpus import BUDGET, CORPUS, EXAMPLES, mood
 
 from retriever.core.errors import InputError
 from retriever.core.types import Document
@@ -82,6 +82,15 @@ def test_what_is_labeled_or_skipped_is_not_offered_again(moods):
     assert len(again) == len(CORPUS) - 3
     moods.teaching.unlabel(MOOD, offered[2])
     assert offered[2] in {asked.document.id for asked in moods.teaching.worth_answering(MOOD, len(CORPUS))}
+
+
+def test_a_view_that_is_partly_read_is_not_chosen_from(moods, path):
+    with Index(path, encoder=FakeEncoder(), search_options=BUDGET) as index:
+        before = index.teaching.worth_answering(FAULT, 4)
+        index.search(KEYWORDS[FAULT][0], instruction=FAULT)
+        (view,) = [view for view in index.status().views if view.instruction == FAULT]
+        assert 4 < view.vectors < len(CORPUS)
+        assert index.teaching.worth_answering(FAULT, 4) == before
 
 
 def test_kept_labels_are_learned_and_what_was_not_is_named(moods, encoder):

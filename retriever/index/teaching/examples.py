@@ -12,11 +12,13 @@ from retriever.core.fingerprint import content_hash
 from retriever.core.text import is_text, shortened
 from retriever.core.types import Ids
 from retriever.corpus.jsonl import read_jsonl
-from retriever.index.teaching.labels import KeptLabels
+from retriever.index.teaching.labels import KeptLabels, Labels
 from retriever.store.database import Store
 
 LEAST = 3
 """Fewest examples of an answer."""
+ENOUGH = 6
+"""Examples of an answer; texts like one that has fewer are searched for."""
 MOST_EXAMPLES = 20_000
 MOST_ANSWERS = 200
 LONGEST_ANSWER = 200
@@ -158,6 +160,13 @@ def kept_examples(store: Store, labels: KeptLabels) -> FoundExamples:
         )
     require_enough(answers)
     return FoundExamples(np.array(ids, dtype=np.int64), answers)
+
+
+def few_examples(labels: Labels) -> list[str]:
+    """Return the named answers that have fewer than `ENOUGH` examples, with their descriptions, the fewest first."""
+    counts, texts = Counter(labels.examples.values()), labels.answers
+    few = sorted((answer for answer in texts if counts[answer] < ENOUGH), key=lambda answer: counts[answer])
+    return [f"{answer}: {texts[answer]}" if texts[answer] else answer for answer in few]
 
 
 def with_labels(examples: FoundExamples, labels: KeptLabels) -> FoundExamples:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, zip_longest
 
 import numpy as np
 
@@ -21,8 +22,10 @@ from retriever.index.sources.limits import Spent
 from retriever.index.sources.making import Making, place
 from retriever.index.teaching.asking import Asked, Grouping, worth_answering
 from retriever.index.teaching.examples import (
+    LEAST,
     Example,
     contents_of,
+    few_examples,
     found_examples,
     given_examples,
     kept_examples,
@@ -277,16 +280,19 @@ class Teaching:
             UsageError: there is no question.
         """
         if query.strip():
-            return unanswered_hits(self._opened, instruction, query, count)
+            answered_ids = answered_contents(self._opened, instruction)
+            return unanswered_hits(self._opened, query, count, set(answered_ids.tolist()))
         store = self._opened.store
         groups = store.documents.expand(answered_contents(self._opened, instruction)).values()
         answered = [document.id for group in groups for document in group]
         return [request.document for request in self._worth_answering(instruction, count, answered)]
 
     def worth_answering(self, instruction: str, count: int = 10, answered: Collection[str] = ()) -> list[Asked]:
-        """Return the documents that say most about a question once they are answered, for `teach`; no text is read.
+        """Return the documents that say most about a question once they are answered, for `teach`.
 
-        Documents that are labeled or skipped are not among them.
+        Up to two thirds of them are what a search without the question finds for the named answers that have few
+        examples, by name and description; only these searches load a model. The others are spread over what
+        the index holds. Documents that are labeled or skipped are not among them.
 
         Args:
             instruction: the question.
@@ -294,15 +300,27 @@ class Teaching:
             answered: ids of further documents that are answered already.
         """
         labels = self.labels(instruction)
-        return self._worth_answering(instruction, count, {*answered, *labels.examples, *labels.skipped})
+        answered = {*answered, *labels.examples, *labels.skipped}
+        found = self._like_answers(few_examples(labels), answered)[: max(0, 2 * count // 3)]
+        rest = self._worth_answering(instruction, count - len(found), answered | {document.id for document in found})
+        return [*(Asked(document) for document in found), *rest]
+
+    def _like_answers(self, answers: Sequence[str], answered: Collection[str]) -> list[Document]:
+        """Return the best hits of answers, the first of each, then the second, and so on; none twice."""
+        if not answers:
+            return []
+        known = set(self._opened.store.documents.contents_of(answered).tolist())
+        hits = [unanswered_hits(self._opened, answer, LEAST, known) for answer in answers]
+        in_turn = filter(None, chain.from_iterable(zip_longest(*hits)))
+        return list({document.text: document for document in in_turn}.values())
 
     def _worth_answering(self, instruction: str, count: int, answered: Collection[str]) -> list[Asked]:
         store = self._opened.store
         sources = sources_of(store)
         among = sources.listed()
         shown = serving(among, instruction)
-        if shown is None or store.vectors.count_live(shown.view.view_id) < count + len(answered):
-            shown = serving(among, "")
+        if shown is None or store.vectors.count_live(shown.view.view_id) < len(store.documents.live_contents()):
+            shown = serving(among, "")  # a view that is not whole holds the texts that were indexed or found first
         return [] if shown is None else worth_answering(store, sources, shown, self._group, count, answered)
 
     def verdict(self, instruction: str) -> Verdict | None:

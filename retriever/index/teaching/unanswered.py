@@ -3,6 +3,7 @@
 No text is read for this, and no language model is asked.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from retriever.core.requests import SearchRequest
@@ -45,13 +46,17 @@ def answered_contents(opened: Opened, instruction: str) -> Ids:
     return opened.store.answers.held(source.by.fingerprint if isinstance(source, Answers) else GIVEN, question)
 
 
-def unanswered_hits(opened: Opened, instruction: str, query: str, count: int) -> list[Document]:
-    """Return the best hits of a query whose texts have no answer to a question, best first.
+def unanswered_hits(opened: Opened, query: str, count: int, answered: Collection[int]) -> list[Document]:
+    """Return the best hits of a query whose texts are not answered yet, best first.
 
-    They are searched for by the plain reader and by words, since what a text answers is not known yet. Errors as
-    `answered_contents`.
+    The base encoder and words search for them: nobody knows yet what a text answers to the question.
+
+    Args:
+        opened: the index.
+        query: what is searched for.
+        count: hits at most.
+        answered: content ids of the texts that are left out.
     """
-    answered = set(answered_contents(opened, instruction).tolist())
     searcher = Searcher(opened.store, opened.views, lambda: opened.sources, opened.search_options)
     depth = 2 * count
     while True:

@@ -328,7 +328,7 @@ def _is_quick(index: Index, ask: Ask) -> bool:
     seconds = expected_seconds(resources.status(index), lacking, judged=index.teaching.verdict(ask.instruction) is None)
     with st.container(border=True):
         st.text(
-            f"The model must read {text.count(lacking, 'review')} under this instruction first"
+            f"The model must read {text.count(lacking, 'review')} under this question first"
             f"{promise(seconds)}. You can use the other pages meanwhile. If you stop, the reviews read so far are kept."
         )
         st.button("Read and cluster", type="primary", on_click=go)

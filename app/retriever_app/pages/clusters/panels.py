@@ -198,9 +198,9 @@ def look_closer(grouping: Grouping, part: Part, count: int, suggestions: Sequenc
         go()
 
     with st.popover("Look closer", icon=":material/zoom_in:"):
-        st.text(f"Cluster {text.count(count, 'review')} again, under this or another instruction.")
+        st.text(f"Cluster {text.count(count, 'review')} again, under this or another question.")
         st.session_state.setdefault(key, part.instruction)
-        instruction_box(key, suggestions, label="Instruction for these reviews")
+        instruction_box(key, suggestions, label="Question for these reviews")
         st.button("Cluster these reviews", type="primary", on_click=take, key="closer")
 
 

@@ -27,6 +27,8 @@ _SHOWS = {"map": "Map", "saved": "Saved"}
 def main() -> None:
     """Draw the page."""
     index = resources.needed_index()
+    if state.carry(Grouping, "instruction"):
+        panels.clear_selection()
     suggested = suggestions(resources.status(index).views)
     where = filters.choose(resources.profile(index))
     _let_go_elsewhere(index, where)

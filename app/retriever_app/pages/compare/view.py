@@ -26,11 +26,12 @@ _COLOURS = {"▲": "blue", "▼": "orange", "=": "gray"}  # of a badge, by how i
 def main() -> None:
     """Draw the page."""
     index = resources.needed_index()
+    state.carry(HitPair, "first", empty=("first", "second"))
     pair = state.current(HitPair)
     where = filters.choose(resources.profile(index))
     _ask(suggestions(resources.status(index).views))
     if not pair.q.strip():
-        st.text("Enter a query and two instructions: the page shows how the second one changes the hits.")
+        st.text("Enter a query and two questions: the page shows how the second one changes the hits.")
         return
     request = SearchRequest(pair.q, k=pair.k, where=where)
     requests = tuple(replace(request, instruction=instruction) for instruction in (pair.first, pair.second))
@@ -45,7 +46,7 @@ def _ask(suggested: Sequence[str]) -> None:
         number_box("Hits", state.key(HitPair, "k"), MOST_HITS)
     for column, side in zip(st.columns(2), _SIDES, strict=True):
         with column:
-            instruction_box(state.key(HitPair, side), suggested, label=f"{side.capitalize()} instruction")
+            instruction_box(state.key(HitPair, side), suggested, label=f"{side.capitalize()} question")
 
 
 def _show(index: Index, answers: Sequence[LiveAnswer]) -> None:
@@ -61,7 +62,7 @@ def _show(index: Index, answers: Sequence[LiveAnswer]) -> None:
     for place, column, answer in zip(_SIDES, st.columns(2, gap="medium"), answers, strict=True):
         with column:
             instruction = answer.result.instruction
-            st.markdown(f"**{text.plain(instruction)}**" if instruction else "**Without an instruction**")
+            st.markdown(f"**{text.plain(instruction)}**" if instruction else "**Without a question**")
             show_verdict(index, instruction, ready=ready, place=place)
     sides = [model.side(change, which, columns) for which in range(len(_SIDES))]
     for pair in zip_longest(*sides):
@@ -76,7 +77,7 @@ def _card(hit: Card, place: str) -> None:
     product = short(hit.product or hit.about, model.PRODUCT)
     with st.container(border=True, gap="xsmall", key=f"hit {place} {hit.rank}"):
         with st.container(key=f"side of {place} {hit.rank}"):
-            st.caption(f"{place.capitalize()} instruction")
+            st.caption(f"{place.capitalize()} question")
         mark = f":{_COLOURS.get(hit.moved[0], 'violet')}-badge[{text.plain(hit.moved)}]"
         head = [f"**{hit.rank}**", hit.stars, f"**{text.plain(product)}**" if product else "", mark]
         st.markdown("&ensp;".join(filter(None, head)))

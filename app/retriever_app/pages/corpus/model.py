@@ -59,7 +59,7 @@ def time_line(reviews: int, instructions: int, rate: float | None, under: float 
         return ""
     line = f"Indexing takes about {text.about(reviews * rate)}"
     if instructions and under is not None:
-        added = text.count(instructions, "instruction")
+        added = text.count(instructions, "question")
         line += f", and the reading under {added} about {text.about(instructions * reviews * under)} more"
     return f"{line}. You can stop it and go on later."
 
@@ -91,22 +91,19 @@ def known_line(known: int, looked_at: int, index: str) -> str:
 
 
 def report_line(report: IndexingReport, seconds: float) -> str:
-    """Describe the result of an indexing, in words.
+    """Describe the result of an indexing in words, with what there is to know besides.
 
     Args:
         report: of it.
         seconds: that it took in all, with the loading of the model.
     """
-    cut = text.count(report.truncated, "review")
-    are = "is" if report.truncated == 1 else "are"
     parts = [
         f"{text.count(report.added, 'review')} added",
         f"{report.updated:,} updated" if report.updated else "",
         f"{report.unchanged:,} unchanged" if report.unchanged else "",
         f"{text.count(report.skipped, 'row')} skipped" if report.skipped else "",
     ]
-    long = f" {cut} {are} longer than the model reads: it reads their beginning." if report.truncated else ""
-    return f"{', '.join(filter(None, parts))}, in {text.seconds(seconds)}.{long}"
+    return " ".join([f"{', '.join(filter(None, parts))}, in {text.seconds(seconds)}.", *report.notes])
 
 
 def skipped_rows(quarantined: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:

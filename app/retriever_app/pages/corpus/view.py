@@ -110,15 +110,12 @@ def _ended(name: str, job: Job, plan: Plan | None) -> None:
                 _go_on(plan)
         else:
             st.text(f"{job.title} is done: {model.report_line(snapshot.result, snapshot.seconds)}")
-        with st.container(horizontal=True):
-            if snapshot.status == "done" and state.current(Chosen).index != index:
-                st.button("Show this index", key=f"show {name}", type="primary", on_click=lambda: _show(index))
-            st.button("Close", key=f"close {name}", on_click=lambda: resources.jobs().forget(name))
-
-
-def _show(index: str) -> None:
-    state.change(Chosen, index=index)
-    resources.jobs().forget(f"index {index}")
+            resources.jobs().forget(name)  # the next thing a user does takes this box away
+            if state.current(Chosen).index != index:
+                show = partial(state.change, Chosen, index=index)
+                st.button("Show this index", key=f"show {name}", type="primary", on_click=show)
+            return
+        st.button("Close", key=f"close {name}", on_click=lambda: resources.jobs().forget(name))
 
 
 def _waiting(plan: Plan, sentence: str) -> None:
@@ -215,10 +212,10 @@ def _prepare(file: Path) -> None:
     name = left.text_input("Name of the index", place.only or model.index_name(file.name), disabled=bool(place.only))
     name = name.strip()
     instructions = right.multiselect(
-        "Also index under these instructions",
+        "Questions to prepare now",
         SUGGESTED,
         accept_new_options=True,
-        placeholder="Optional: indexing takes longer, later answers come at once",
+        placeholder="Optional: indexing takes longer, and these questions are answered at once later",
     )
     with showing_problems(), calling(file, file.name):
         _say_known(file, columns, name)

@@ -10,7 +10,7 @@ from retriever.index.upkeep.verify import Remedy, Verification
 from retriever.index.verdicts.diagnosis import Diagnosis
 from retriever_app import text
 
-BASE_VIEW = "No instruction"
+BASE_VIEW = "No question"
 _ANSWERS = 12
 _REMEDIES = {
     Remedy.REPAIR: "It can be repaired here.",
@@ -38,22 +38,22 @@ def index_facts(status: IndexStatus) -> dict[str, str]:
     return {
         "Reviews": f"{status.documents:,}",
         "Different texts": f"{status.texts:,}",
-        "Instructions": f"{len({view.instruction for view in status.views if view.instruction}):,}",
+        "Questions": f"{len({view.instruction for view in status.views if view.instruction}):,}",
         "On disk": text.size(status.size_bytes),
     }
 
 
 def view_rows(views: Sequence[ViewStatus]) -> list[dict[str, object]]:
-    """Return the rows of the table of instructions; the reviews read are a share from 0 to 1.
+    """Return the rows of the table of questions; the reviews read are a share from 0 to 1.
 
     Examples have a column where there are any.
     """
     taught = any(view.taught for view in views)
     return [
         {
-            "instruction": view.instruction or BASE_VIEW,
-            "reviews read": view.coverage,
-            "model follows it": _followed(view),
+            "question": view.instruction or BASE_VIEW,
+            "read": view.coverage,
+            "followed": _followed(view),
             **({"taught": _taught(view)} if taught else {}),
             "model": view.encoder,
             "last used": view.last_used[:10],
@@ -72,7 +72,7 @@ def detail_rows(views: Sequence[ViewStatus]) -> list[dict[str, object]]:
     """Return the rows of the table of vectors, for somebody who knows indexes."""
     return [
         {
-            "instruction": view.instruction or BASE_VIEW,
+            "question": view.instruction or BASE_VIEW,
             "vectors": view.vectors,
             "not yet in the index file": view.tail,
             "index file": view.factory or view.backend or "",
@@ -83,11 +83,11 @@ def detail_rows(views: Sequence[ViewStatus]) -> list[dict[str, object]]:
 
 
 def _taught(view: ViewStatus) -> str:
-    """Say with how many reviews a view was taught, and how many held-out ones were right before and after."""
+    """Say with how many examples a view was taught, and how many set aside for testing were right before and after."""
     if view.taught is None:
         return ""
     before, after = view.taught.before.value, view.taught.after
-    count, tuned = text.count(sum(view.taught.answers.values()), "review"), ", reader fine-tuned"
+    count, tuned = text.count(sum(view.taught.answers.values()), "example"), ", reader fine-tuned"
     right = f"{before:.0%} right before, {after.value:.0%} after ({after.low:.0%} to {after.high:.0%})"
     return f"{count}, {right}{tuned if view.taught.tuned else ''}"
 
@@ -115,7 +115,7 @@ def evidence(diagnosis: Diagnosis) -> list[str]:
         if name in diagnosis.features
     ]
     return [
-        *([f"It is {chance} likely that the model follows the instruction."] if diagnosis.by_chance else []),
+        *([f"It is {chance} likely that the model follows the question."] if diagnosis.by_chance else []),
         f"Checked on {text.count(diagnosis.verdict.texts, 'review')}.",
         *grouped,
         f"The model answers most often: {answers}." if answers else "This model gives no words as answers.",

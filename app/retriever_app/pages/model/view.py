@@ -37,26 +37,30 @@ def _describe() -> None:
     index = resources.needed_index()
     status = index.status()
     facts(model.index_facts(status))
-    st.subheader("Instructions")
+    st.subheader("Questions")
     st.caption(
-        "The model reads every review once for each instruction. Once it has read all, searches and clusters under the "
-        "instruction come at once."
+        "The model reads every review once for each question. After that, searches and clusters under the question "
+        "need no waiting."
     )
     _show_reading(index)
     st.dataframe(
         model.view_rows(status.views),
         hide_index=True,
-        column_config={"reviews read": st.column_config.ProgressColumn(format="percent", min_value=0, max_value=1)},
+        column_config={
+            "question": st.column_config.TextColumn(width="medium"),
+            "read": st.column_config.ProgressColumn(format="percent", min_value=0, max_value=1, width=80),
+            "followed": st.column_config.TextColumn(width=90, help="Whether the model follows the question."),
+        },
     )
     _upkeep(index, status.views)
     with st.expander("Models and vectors", icon=":material/memory:"):
         if status.plain is not None:
-            st.caption("The base encoder embeds reviews as they are, for searches without an instruction.")
+            st.caption("The base encoder serves searches without a question.")
             facts(model.model_facts(status.plain))
-            st.caption("The instruction encoder embeds them under an instruction.")
+            st.caption("The instruction encoder serves searches and clusters under a question.")
         facts(model.model_facts(status.encoder))
         st.dataframe(model.detail_rows(status.views), hide_index=True)
-    st.subheader("Does the model follow an instruction?")
+    st.subheader("Does the model follow a question?")
     _diagnose(index, suggestions(status.views))
 
 
@@ -75,7 +79,7 @@ def _upkeep(index: Index, views: Sequence[ViewStatus]) -> None:
     if (job is not None and ended(job) is None) or not own:
         return
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        instruction = st.selectbox("Instruction to complete or delete", own, key=f"view to keep up {hash(tuple(own))}")
+        instruction = st.selectbox("Question to complete or delete", own, key=f"view to keep up {hash(tuple(own))}")
         lacking = len(index.upkeep.lacking([instruction]))
         judged = index.teaching.verdict(instruction) is None
         takes = promise(expected_seconds(resources.status(index), lacking, judged=judged))
@@ -108,7 +112,7 @@ def _check(path: Path) -> None:
     if st.button("Check for damage", disabled=busy, icon=":material/verified:"):
         jobs.forget(repairing)
         described = resources.encoders().described
-        jobs.start(checking, "The check", lambda job: verify.verify(path, deep=True, load=described))
+        jobs.start(checking, "Checking the index", lambda job: verify.verify(path, deep=True, load=described))
     checked, repaired = jobs.find(checking), jobs.find(repairing)
     if repaired is not None:
         _outcome(repaired, model.repaired)
@@ -116,7 +120,7 @@ def _check(path: Path) -> None:
         _outcome(checked, model.verified)
         verification = checked.snapshot().result
         if verification is not None and not verification.whole:
-            begin = partial(jobs.start, repairing, "The repair", lambda job: repair.repair(path))
+            begin = partial(jobs.start, repairing, "Repairing the index", lambda job: repair.repair(path))
             action_button("Repair", begin, type="primary")
 
 
@@ -125,13 +129,13 @@ def _outcome(job: Job, describe: Callable[[Any], list[str]]) -> None:
     if snapshot is not None and snapshot.result is not None:
         for sentence in describe(snapshot.result):
             st.text(sentence)
-        st.caption(f"{job.title} ended {text.seconds(snapshot.idle)} ago.")
+        st.caption(f"Ended {text.seconds(snapshot.idle)} ago.")
 
 
 def _diagnose(index: Index, suggested: list[str]) -> None:
     """Draw the box for an instruction, and whether the model follows it once somebody has asked."""
     state.current(Diagnosed)
-    instruction = instruction_box(state.key(Diagnosed, "diagnose"), suggested, label="Instruction to check")
+    instruction = instruction_box(state.key(Diagnosed, "diagnose"), suggested, label="Question to check")
     jobs, mine = resources.jobs(), f"{DIAGNOSE}{index.identity} "
     name = f"{mine}{instruction}"
     job = jobs.find(name)
@@ -140,7 +144,7 @@ def _diagnose(index: Index, suggested: list[str]) -> None:
         watch(running[0], "another diagnosis")
     if st.button("Check", type="primary", disabled=not instruction or bool(running)):
         jobs.forget_others(mine, name)
-        job = jobs.start(name, "The diagnosis", partial(_diagnosis, index, instruction), alone=DIAGNOSE)
+        job = jobs.start(name, "Checking the question", partial(_diagnosis, index, instruction), alone=DIAGNOSE)
     if job is None:
         return
     snapshot = ended(job, "diagnosis")
@@ -152,7 +156,7 @@ def _diagnose(index: Index, suggested: list[str]) -> None:
 
 def _diagnosis(index: Index, instruction: str, job: Job) -> Diagnosis:
     """Check on a sample of the reviews whether the model follows an instruction."""
-    sample = f"Reading up to {TEXTS} reviews under the instruction"
+    sample = f"Reading up to {TEXTS} reviews under the question"
     return index.teaching.diagnose(instruction, progress=reporting(job, sample, sample))
 
 

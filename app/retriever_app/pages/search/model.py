@@ -71,12 +71,12 @@ def headline(result: SearchResult, *, settled: bool) -> str:
     if result.mode == "lexical":
         return f"{hits} that contain words of the query."
     if not settled:
-        by = "found without the instruction" if result.path == "base" else "of those read under the instruction"
+        by = "found without the question" if result.path == "base" else "of those read under the question"
         return f"First {hits}, {by}. The model is reading the best candidates under it."
     kinds = {
-        "base": f"Found {'by meaning and words' if result.mode == 'hybrid' else 'by meaning'}, without an instruction.",
-        "complete": "The model has read all reviews under this instruction.",
-        "lazy": "The model has read the best candidates under this instruction.",
+        "base": f"Found {'by meaning and words' if result.mode == 'hybrid' else 'by meaning'}, without a question.",
+        "complete": "The model has read all reviews under this question.",
+        "lazy": "The model has read the best candidates under this question.",
     }
     return f"{hits}. {kinds[result.path]}"
 

@@ -18,6 +18,7 @@ from retriever_app.verdicts import show_verdict
 def main() -> None:
     """Draw the page."""
     index = resources.needed_index()
+    state.carry(SearchQuestion, "instruction")
     question = state.current(SearchQuestion)
     suggestions = model.suggestions(resources.status(index).views)
     where = filters.choose(resources.profile(index))
@@ -74,7 +75,7 @@ def _like_banner(index: Index, like: str) -> None:
 
 def _invite(index: Index) -> None:
     count = text.count(resources.status(index).documents, "review")
-    st.text(f"{count}. Enter a query. An instruction says what the model should look at in every review.")
+    st.text(f"{count}. Enter a query. A question says what the model should look at in every review.")
 
 
 def _show(index: Index, query: str, answer: LiveAnswer, suggestions: list[str]) -> None:
@@ -114,7 +115,7 @@ def _more_like(card: Card, suggestions: list[str]) -> None:
         key=key,
         on_click=take,
         type="tertiary",
-        format_func=lambda option: f"under: {text.plain(option)}" if option else "without an instruction",
+        format_func=lambda option: f"under: {text.plain(option)}" if option else "without a question",
     )
 
 

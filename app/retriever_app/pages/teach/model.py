@@ -27,16 +27,13 @@ _DESCRIBED, _ASKED = 0.5, 0.25  # weights of a description's and of the question
 _CLEAR = 0.5  # by how much more probable than the next an answer is that is shown as a guess
 
 TUNE_HELP = (
-    "Learns these labels and also fine-tunes the base encoder on them, if that helps on held-out reviews. The encoder "
-    "then reads the reviews again, which takes minutes. Use it for questions that the model does not follow."
+    "Learns these examples and also fine-tunes the base encoder on them, if that helps on the examples set aside for "
+    "testing. The encoder then reads the reviews again, which takes minutes. Use it for questions that the model does "
+    "not follow."
 )
 LEARN_HELP = "Learns without fine-tuning, and drops the encoder that was fine-tuned for this question."
 
-_TUNED = {
-    None: "",
-    True: " The base encoder was fine-tuned for this question.",
-    False: " Fine-tuning did not help on held-out reviews, so it was not kept.",
-}
+_NOT_TUNED = " Fine-tuning did not help on the examples set aside for testing, so it was not kept."
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,14 +133,14 @@ def changed_answers(kept: Mapping[str, str], before: str, now: str) -> dict[str,
 
 
 def lacking(labels: Labels) -> str:
-    """Say how many labels are needed before there is something to learn from; empty where there is."""
+    """Say how many examples are needed before there is something to learn from; empty where there is."""
     counts = Counter(labels.examples.values())
     enough = sum(count >= LEAST for count in counts.values()) >= 2
-    return "" if enough else f"Label {LEAST} reviews or more for each of two answers; then the model can learn."
+    return "" if enough else f"Label at least {LEAST} examples for each of at least two answers."
 
 
 def counted(labels: Labels) -> str:
-    """Say how many reviews have which answer."""
+    """Say how many examples each answer has."""
     counts = Counter(labels.examples.values())
     answers = [*labels.answers, *([NONE_OF_THESE] if counts[NONE_OF_THESE] else [])]
     skipped = [f"{len(labels.skipped)} skipped"] if labels.skipped else []
@@ -151,17 +148,17 @@ def counted(labels: Labels) -> str:
 
 
 def unmet(labels: Labels) -> list[str]:
-    """Return the answers that no review has yet."""
+    """Return the answers that have no example yet."""
     return [answer for answer in labels.answers if answer not in labels.examples.values()]
 
 
 def unlearned(lessons: Lessons) -> str:
     """Say which answers were not learned, and why; empty where all were."""
-    few = [
-        f"{answer}: {text.count(number, 'example') if number else 'no example'}, not learned"
+    return " ".join(
+        f"“{answer}” was not learned: it has {text.count(number, 'example') if number else 'no example'} and needs "
+        f"{LEAST}."
         for answer, number in lessons.unlearned.items()
-    ]
-    return f"{'; '.join(few)}. An answer needs {LEAST} examples." if few else ""
+    )
 
 
 def guess(review: Asked, lessons: Lessons | None) -> str:
@@ -201,20 +198,15 @@ def _shortened(sentence: str) -> str:
 
 def learned(lessons: Lessons) -> str:
     """Say how well the question is answered before and after, and what came of fine-tuning."""
-    total = text.count(sum(lessons.answers.values()), "review")
-    return (
-        f"Learned from {total}. Of held-out reviews, {lessons.after.value:.0%} get the right answer "
-        f"(between {lessons.after.low:.0%} and {lessons.after.high:.0%}); before it was {lessons.before.value:.0%} "
-        f"(between {lessons.before.low:.0%} and {lessons.before.high:.0%}).{_TUNED[lessons.tuned]}"
-    )
+    return f"{lessons.sentence}{_NOT_TUNED if lessons.tuned is False else ''}"
 
 
 def advice(lessons: Lessons) -> str:
     """Say what to do next."""
-    if lessons.after.value < lessons.before.value:
-        return "These labels did not improve it. Label more reviews, or undo the teaching."
-    if lessons.after.low < lessons.before.value:
-        return "It may be no better than before: label more reviews to be sure."
+    if not lessons.gained:
+        return "Label more examples, or undo the teaching."
+    if lessons.warns:
+        return "Label more examples to be sure."
     return "Searches and clusters under this question now use it."
 
 

@@ -76,9 +76,10 @@ def main() -> None:
     st.text(model.PURPOSE)
     st.page_link("train/view.py", label="Go to Train", icon=":material/model_training:")
     index = resources.needed_index()
+    state.carry(TaughtQuestion, "instruction")
     question = state.current(TaughtQuestion)
     views = resources.status(index).views
-    instruction_box(state.key(TaughtQuestion, "instruction"), suggestions(views), label="Question")
+    instruction_box(state.key(TaughtQuestion, "instruction"), suggestions(views))
     instruction = question.instruction.strip()
     if not instruction:
         st.text("Enter the question that the model should learn.")
@@ -117,8 +118,9 @@ def _learn(session: _Session) -> None:
 
 
 def _choose(session: _Session, lessons: Lessons | None) -> None:
-    """Choose the reviews that say most, unless that was done since the question was last taught or read by another."""
-    basis = (lessons, session.index.teaching.reader(session.question))
+    """Choose the reviews that say most, unless that was done for these answers, lessons and this reader."""
+    teaching, question = session.index.teaching, session.question
+    basis = (lessons, teaching.reader(question), teaching.labels(question).answers)
     if session.basis != basis:
         with st.spinner("Choosing the most informative reviews …"):
             session.offer()
@@ -144,7 +146,7 @@ def _show_lessons(session: _Session, lessons: Lessons | None, *, busy: bool) -> 
             disabled=busy,
             on_click=forget,
             icon=":material/undo:",
-            help="Searches and clusters no longer use it. Your labels are kept.",
+            help="Searches and clusters no longer use it. Your examples are kept.",
         )
 
 
@@ -195,7 +197,7 @@ def _label_reviews(session: _Session, lessons: Lessons | None, *, busy: bool) ->
     session.round.pass_by({*labels.examples, *labels.skipped})
     review = session.round.current
     if review is None:
-        _show_end(session, labels)
+        _show_end(session)
     else:
         place, total = session.round.place + 1, len(session.round.offered)
         guess = model.guess(review, lessons)
@@ -204,6 +206,7 @@ def _label_reviews(session: _Session, lessons: Lessons | None, *, busy: bool) ->
         said = model.excerpt(shown.body, session.question, labels.answers)
         review_card(replace(shown, excerpt=said))
         _show_answers(session, labels, review.document.id)
+    _offer_searches(session, labels)
     tune = partial(_tune, session)
     _button("Fine-tune", tune, "tune", disabled=busy or bool(lacking), help=lacking or model.TUNE_HELP)
     if lacking:
@@ -231,25 +234,31 @@ def _show_answers(session: _Session, labels: Labels, id: str) -> None:
         _button("Undo", session.undo, "undo", shortcut="U", disabled=not session.round.labeled)
 
 
-def _show_end(session: _Session, labels: Labels) -> None:
-    """Draw the end of a round: the answers that no review has yet, with a search for each, and the next round."""
+def _show_end(session: _Session) -> None:
+    """Draw the end of a round, and the next round."""
     st.text("All reviews of this round are done." if session.round.offered else "There are no more reviews to label.")
-    for answer in model.unmet(labels):
-        page = state.params(SearchQuestion(q=answer, instruction=session.question), state.current(Chosen))
-        with st.container(horizontal=True, vertical_alignment="center"):
-            st.text(f"No review for “{answer}” yet.")
-            label = f"Search for “{plain(answer)}”"
-            st.page_link("search/view.py", label=label, icon=":material/search:", query_params=page)
     with st.container(horizontal=True, gap="xsmall"):
         _button("More reviews", session.offer, "more", shortcut="Enter", icon=":material/refresh:")
         _button("Undo", session.undo, "undo", shortcut="U", disabled=not session.round.labeled)
 
 
+def _offer_searches(session: _Session, labels: Labels) -> None:
+    """Draw a search for each answer that has no example yet."""
+    if not (answers := model.unmet(labels)):
+        return
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.caption("No example yet:", width="content")
+        for answer in answers:
+            page = state.params(SearchQuestion(q=answer, instruction=session.question), state.current(Chosen))
+            label = f"Search for “{plain(answer)}”"
+            st.page_link("search/view.py", label=label, icon=":material/search:", query_params=page, width="content")
+
+
 def _show_labels(session: _Session, labels: Labels) -> None:
     """Draw the labels so far, the latest first, each with a button that takes it back."""
     given = [*labels.examples.items(), *((id, "skipped") for id in labels.skipped)][::-1][:_LISTED]
-    total = count(len(labels.examples) + len(labels.skipped), "labeled review")
-    if not given or not st.toggle(f"Show {total}", key="teach list"):
+    skipped = f" and {len(labels.skipped)} skipped" if labels.skipped else ""
+    if not given or not st.toggle(f"Show {count(len(labels.examples), 'example')}{skipped}", key="teach list"):
         return
     documents = session.index.documents([id for id, _ in given])
     for id, answer in given:

@@ -48,7 +48,7 @@ _MEASURES = {
     ),
     "held-out answers": ("Your held-out rows", "How high the right answer ranks among all: 100 is always first."),
     "mean": ("In general", "Search and similarity on a small general set: shows what the model has lost."),
-    "nDCG@10": ("Plain search", "How high the right document ranks without an instruction, on the general set."),
+    "nDCG@10": ("Plain search", "How high the right document ranks without a question, on the general set."),
     "Spearman": ("Similarity", "How well similarity agrees with people about pairs of sentences, on the general set."),
 }
 

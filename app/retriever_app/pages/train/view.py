@@ -61,7 +61,7 @@ def _new(trainings: Trainings) -> None:
     st.page_link("teach/view.py", label="Go to Teach", icon=":material/school:")
     st.text(
         "Each row holds a review, a question about it and the answer. "
-        f"Training needs at least {LEAST_ROWS} rows; {ENOUGH_ROWS} or more give a useful model."
+        f"Training needs at least {LEAST_ROWS} rows; we advise {ENOUGH_ROWS} or more."
     )
     index = resources.chosen_index()
     name = st.text_input("Name", value=trainings.free_name(), max_chars=64)
