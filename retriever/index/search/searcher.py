@@ -33,15 +33,16 @@ from retriever.index.search.lazy import (
     texts_to_read,
 )
 from retriever.index.search.patterns import holding
-from retriever.index.search.rankings import Answer, Answers, Ranking, as_results, cut, lexical, nearest
+from retriever.index.search.rankings import Answer, Answers, Ranking, as_results, cut, lexical, nearest, places
 from retriever.index.search.settling import (
     Asked,
     First,
     Reading,
+    Round,
     Unfinished,
     changed_hits,
-    has_settled,
     note_settled,
+    noted_answers,
     same_hits,
 )
 from retriever.index.search.view_searcher import LoadedView
@@ -131,7 +132,7 @@ class Searcher:
         now = self._capped(search)
         pool = self._by_words(now)
         if now.request.mode == "lexical":
-            return self._answered(now, Answers(None, "base", [Answer(best, None, [], best.ids) for best in pool.words]))
+            return self._answered(now, Answers(None, "base", [Answer(best, None, {}, places(best.ids)) for best in pool.words]))
         return self._by_vectors(search, now, pool)
 
     def _by_vectors(self, search: Asked, now: Asked, pool: Found) -> First:
@@ -148,11 +149,14 @@ class Searcher:
             return self._answered(now, replace(answers, steps=_steps(source, request)))
         base_view = self._loaded(sources, base)
         if base_view is None:
-            nothing = Answer(Ranking([], []), None, [], [])
+            nothing = Answer(Ranking([], []), None, {}, {})
             return self._answered(now, Answers(None, "base", [nothing] * len(now.queries)))
         queries = as_vectors(now.queries, request, sources, source, base_view.view, weighed=weighed)
+        noted = None if view is None else noted_answers(self._store, search, self._options, view.view, queries.shown)
+        settled = noted is not None
+        if noted is not None and (search.where is None or search.where.known is None):
+            return self._answered(now, replace(noted, steps=_steps(source, request), leads=source.leads))
         pool = self._in_base(request, queries, pool)
-        settled = view is not None and has_settled(self._store, search, view.view)
         if view is not None and (mostly_filled(view, pool.allowed) or settled or not queries.read):
             answers = self._in_view(request, source, view, queries.shown(), pool)
             answers = replace(answers, steps=_steps(source, request))
@@ -183,13 +187,14 @@ class Searcher:
                 begun.queries.shown()  # now, and not while a state of the database is held
                 wanted, read = self._read(reading, number)
                 self._judge(reading)
-                results = self._steadily(lambda: self._final(begun))
+                last = self._steadily(lambda: self._final(begun))
             except RetrieverError:
                 if self._serves(begun):
                     raise
                 return False
-            if results is None:
+            if last is None:
                 return False
+            results = last.results
             whole = all(result.path == "complete" for result in results)
             same = before is not None and read > 0 and same_hits(before, results)
             exhausted = not wanted and reading.read == len(reading.tried)
@@ -198,7 +203,7 @@ class Searcher:
             progress = Settling(number + 1, reading.read, changed, settled)
             final = settled or not read or number + 1 == most  # what cannot be read now may be another time
             if settled or (final and read):  # the last round's list stands: asked again, the search gives the same one
-                note_settled(self._store, begun)
+                note_settled(self._store, begun.asked, self._options, last)
             yield [replace(result, final=final, settling=progress) for result in results]
             if final:
                 return True
@@ -291,7 +296,7 @@ class Searcher:
             teachers = [self._views.loaded(queries.base), *self._views.complete_beside(queries.source.root)]
             return learned_rankings(self._store, teachers, view, queries.shown(), depth, begun.found.allowed)
 
-    def _final(self, begun: Unfinished) -> list[SearchResult] | None:
+    def _final(self, begun: Unfinished) -> Round | None:
         """Answer from the instruction's view as it is now; what was found before is used where it still holds."""
         now, queries, pool = self._capped(begun.asked), begun.queries, begun.found
         view = self._loaded(queries.sources, queries.source)
@@ -300,7 +305,8 @@ class Searcher:
         if pool.state != state_of(self._store, queries.base):
             pool = self._in_base(now.request, queries, self._by_words(now))
         answers = self._in_view(now.request, queries.source, view, queries.shown(), pool)
-        return self._answered(now, replace(answers, steps=_steps(queries.source, now.request))).results
+        answers = replace(answers, steps=_steps(queries.source, now.request))
+        return Round(answers, self._answered(now, answers).results)
 
     def _by_words(self, search: Asked) -> Found:
         """Find what the filter allows and what the words of the queries find, where they have a say."""
@@ -351,7 +357,7 @@ class Searcher:
                 held.ids + lacking, held.scores + [last - STEP * place for place in range(1, len(lacking) + 1)]
             )
             ranking = fusion.together(view, toward, behind, pool, number)
-            answers.append(Answer(ranking, vector, behind.ids, words.ids))
+            answers.append(Answer(ranking, vector, places(behind.ids), places(words.ids)))
         return Answers(view.view, "lazy", answers, leads=source.leads)
 
     def _fused(
@@ -370,7 +376,7 @@ class Searcher:
         pure = not (view.shift.any() or pool.beside)
         scored = request.mode == "dense" and pure  # the rankings' numbers are the cosines
         answers = [
-            Answer(ranking, vector, by_vector.ids, words.ids, scored)
+            Answer(ranking, vector, places(by_vector.ids), places(words.ids), scored)
             for ranking, vector, by_vector, words in zip(rankings, vectors, dense, pool.words, strict=True)
         ]
         return Answers(view.view, path, answers)
