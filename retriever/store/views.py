@@ -196,8 +196,8 @@ class SettledTable(Table):
         """Note the ranking that a search settled on; of a view that is gone nothing is stored."""
         with self._db.writing(data=False):
             self._db.write(
-                "INSERT OR REPLACE INTO settled SELECT view_id, ?, ?, revision.documents, removals FROM views, revision "
-                "WHERE view_id = ?",
+                "INSERT OR REPLACE INTO settled SELECT view_id, ?, ?, revision.documents, removals "
+                "FROM views, revision WHERE view_id = ?",
                 (search, json.dumps(ranking, allow_nan=False), view_id),
             )
 

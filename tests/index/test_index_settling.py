@@ -66,6 +66,29 @@ def test_a_settled_search_reads_nothing_when_it_is_asked_again_and_gives_the_sam
     assert question.passes  # another query has not settled
 
 
+@pytest.mark.usefixtures("unjudged")
+def test_a_settled_search_gives_the_same_list_whatever_else_was_read(open_index, question):
+    index = open_index(rounds=5)
+    request = SearchRequest("kettle sad", instruction=MOOD, k=20)
+    last = index.search_many([request])[0]
+    for query in ("lamp angry", "knife calm"):
+        index.search(query, instruction=MOOD)
+    index.add([], instructions=[FAULT])
+    question.forget()
+    again = index.search_many([request])[0]
+    assert (question.passes, again.path) == ([], "lazy")
+    parts = [(hit.document.id, hit.score, hit.fused, hit.dense_rank, hit.lexical_rank, hit.words) for hit in last.hits]
+    assert parts == [
+        (hit.document.id, hit.score, hit.fused, hit.dense_rank, hit.lexical_rank, hit.words) for hit in again.hits
+    ]
+
+
+@pytest.mark.usefixtures("unjudged")
+def test_the_list_of_a_settled_search_is_not_that_of_other_weights(open_index):
+    last, other = (open_index(rounds=5, plain_weight=weight).search_many([REQUEST])[0] for weight in (0.5, 3))
+    assert [hit.fused for hit in last.hits] != [hit.fused for hit in other.hits]
+
+
 def test_who_stops_at_the_final_answer_has_it_noted_too(open_index, question):
     answers = open_index(rounds=5).search_progressively(REQUEST)
     last = next(answer for answer in answers if answer.final)

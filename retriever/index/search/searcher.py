@@ -132,7 +132,8 @@ class Searcher:
         now = self._capped(search)
         pool = self._by_words(now)
         if now.request.mode == "lexical":
-            return self._answered(now, Answers(None, "base", [Answer(best, None, {}, places(best.ids)) for best in pool.words]))
+            by_words = [Answer(best, None, {}, places(best.ids)) for best in pool.words]
+            return self._answered(now, Answers(None, "base", by_words))
         return self._by_vectors(search, now, pool)
 
     def _by_vectors(self, search: Asked, now: Asked, pool: Found) -> First:
