@@ -4,11 +4,12 @@ import random
 
 import numpy as np
 import pytest
-from index_fakes import ALL_WORDS, FAULT, MOOD, FakeEncoder, Products, add_to_base, ids
+from index_fakes import ALL_WORDS, FAULT, MOOD, FakeEncoder, Products, RichEncoder, add_to_base, ids
 from sklearn.linear_model import Ridge
 
 from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.types import Document
+from retriever.index.search import searcher
 from retriever.index.search.feedback import FEWEST, REGULARISATION, directions
 from retriever.workspace import Index
 
@@ -64,6 +65,20 @@ def test_a_settled_search_reads_nothing_when_it_is_asked_again_and_gives_the_sam
     assert [(hit.document.id, hit.fused) for hit in again.hits] == [(hit.document.id, hit.fused) for hit in last.hits]
     index.search("lamp sad", instruction=MOOD, mode="dense", k=5)
     assert question.passes  # another query has not settled
+
+
+@pytest.mark.parametrize("judged", [True, False])
+def test_what_a_search_will_read_is_known_from_its_first_text(tmp_path, monkeypatch, judged):
+    if not judged:
+        monkeypatch.setattr(searcher, "wants_judging", lambda store, view: False)
+    seen = []
+    options = SearchOptions(token_budget=1200, prompt_tokens=10, candidates=400, rounds=2)
+    with Index(tmp_path / "index", encoder=RichEncoder(), plain=Products("plain"), search_options=options) as index:
+        index.add(Document(f"d{row:03}", text) for row, text in enumerate(TEXTS))
+        *_, last = index.search_progressively(REQUEST, lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (last.settling.read, last.settling.read)
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    assert all(abs(total - last.settling.read) <= 5 for _, total in seen), {total for _, total in seen}
 
 
 @pytest.mark.usefixtures("unjudged")

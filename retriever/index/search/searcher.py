@@ -5,7 +5,7 @@ so that nothing is searched for twice.
 """
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -52,6 +52,7 @@ from retriever.index.sources.filling import encode_queries
 from retriever.index.sources.source import Source
 from retriever.index.verdicts.judging import judge_view, sampled, wants_judging
 from retriever.store.database import Store
+from retriever.store.views import View
 
 T = TypeVar("T")
 
@@ -186,7 +187,7 @@ class Searcher:
                 if not self._serves(begun):
                     return False
                 begun.queries.shown()  # now, and not while a state of the database is held
-                wanted, read = self._read(reading, number)
+                wanted, read = self._read(reading, number, last=number + 1 == most)
                 self._judge(reading)
                 last = self._steadily(lambda: self._final(begun))
             except RetrieverError:
@@ -217,8 +218,11 @@ class Searcher:
         base, source = sources.view(sources.base), sources.of(begun.asked.request.instruction or "")
         return base is not None and base.view_id == begun.queries.base.view_id and source == begun.queries.source
 
-    def _read(self, reading: Reading, number: int) -> tuple[int, int]:
+    def _read(self, reading: Reading, number: int, *, last: bool) -> tuple[int, int]:
         """Embed what the view of the instruction lacks, as far as a round reaches.
+
+        The first round is known to be followed by another, unless it is the last that may be read: only two lists can
+        be compared.
 
         Returns:
             How many texts were wanted, and how many of them were read.
@@ -229,7 +233,7 @@ class Searcher:
         self._embed_answers(queries)
         learns = queries.asked is None and not mostly_filled(view, pool.allowed)
         parts = 2 if learns and not queries.source.costly else 1
-        wanted = read = 0
+        wanted = read = reading.ahead = 0
         for part in range(parts):
             if learns and (number or part):
                 pool = replace(pool, learned=self._learned(reading.begun))
@@ -238,7 +242,10 @@ class Searcher:
                 chosen = self._worth_reading(reader, view, pool, reading, share=1 / parts)
             if chosen:
                 after = len(chosen) * (parts - 1 - part)  # about as many
-                notify = texts_read(reader, list(chosen.values()), reading.on_texts, before=reading.read, after=after)
+                if not (number or last):
+                    rest = len(view.lacking(pool.allowed)) - len(chosen) - after
+                    reading.ahead = max(0, min(reading.read + len(chosen) + after, rest))
+                notify = self._notify(reading, chosen, after)
                 self._views.keep(queries.sources, filled, list(chosen), notify)
                 reading.tried.update(chosen)
                 done = len(chosen) - len(self._store.vectors.missing(view.view.view_id, list(chosen)))
@@ -246,29 +253,48 @@ class Searcher:
                 wanted, read = wanted + len(chosen), read + done
         return wanted, read
 
+    def _notify(self, reading: Reading, texts: Mapping[int, str], after: int) -> Callable[[int], None] | None:
+        """Return what tells how many texts are read, of all that are known to be read; ``after`` of this round."""
+        if reading.on_texts is None:
+            return None
+        queries = reading.begun.queries
+        behind = after + reading.ahead + len(set(self._unread_sample(queries)).difference(texts))
+        reader = queries.source.root.reader
+        return texts_read(reader, list(texts.values()), reading.on_texts, before=reading.read, after=behind)
+
     def _judge(self, reading: Reading) -> None:
         """Judge whether the question is followed where nobody has: the order of the hits depends on it.
 
         The view keeps the sample of texts that is read for it.
         """
         queries, on_texts = reading.begun.queries, reading.on_texts
-        view = None if queries.source.costly else queries.sources.view(queries.source.root)
-        if view is None or not wants_judging(self._store, view):
+        view = self._unjudged(queries)
+        if view is None:
             return
-        sample = sampled(self._store.documents.live_contents())
-        unread = self._store.documents.texts(self._store.vectors.missing(view.view_id, sample))
+        unread = self._store.documents.texts(self._unread_sample(queries))
         if unread:
-            reader, texts = queries.source.root.reader, list(unread.values())
-            notify = texts_read(reader, texts, on_texts, before=reading.read)
+            notify = self._notify(reading, unread, after=0)
             self._views.keep(queries.sources, queries.filled, list(unread), notify)
             reading.tried.update(unread)
             reading.read += len(unread)
 
         def still(done: int, total: int) -> None:
             if on_texts is not None:
-                on_texts(reading.read, reading.read)
+                on_texts(reading.read, reading.read + reading.ahead)
 
         judge_view(self._store, queries.sources.encoders, view, on_texts=still)
+
+    def _unjudged(self, queries: Queries) -> View | None:
+        """Return the view whose question has yet to be judged; None where there is none."""
+        view = None if queries.source.costly else queries.sources.view(queries.source.root)
+        return view if view is not None and wants_judging(self._store, view) else None
+
+    def _unread_sample(self, queries: Queries) -> list[int]:
+        """Return the texts that a verdict has yet to read."""
+        view = self._unjudged(queries)
+        if view is None:
+            return []
+        return self._store.vectors.missing(view.view_id, sampled(self._store.documents.live_contents()))
 
     def _worth_reading(
         self, reader: Encoder, view: LoadedView, pool: Found, reading: Reading, *, share: float

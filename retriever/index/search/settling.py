@@ -63,12 +63,14 @@ class Reading:
         begun: the search.
         on_texts: told of texts that are read.
         read: texts that were read.
+        ahead: texts that the next round will read, about, as far as it is known that there is one.
         tried: texts that a reader was asked about, whether it answered or not.
     """
 
     begun: Unfinished
     on_texts: OnTexts | None
     read: int = 0
+    ahead: int = 0
     tried: set[int] = field(default_factory=set)
 
 
