@@ -50,7 +50,7 @@ def drop_a_file_and_search_it(page):
 
 def come_back_by_the_link(page):
     ask(page, "Instruction", MOOD)
-    page.get_by_text(re.compile("reviews under this instruction")).wait_for()
+    page.get_by_text(re.compile("reviews under this question")).wait_for()
     page.wait_for_url(re.compile("instruction=Which"))
     assert "I love this kettle." in downloaded(page, "Download")
     link = page.url
@@ -161,7 +161,7 @@ def test_what_is_typed_before_the_last_answer_has_come_undoes_nothing(address, p
     for browser, message in late:
         browser.send(message)
     page.wait_for_url(re.compile(r"q=I\+love\+my\+lamp.*instruction="))
-    page.get_by_text("reviews under this instruction").wait_for()
+    page.get_by_text("reviews under this question").wait_for()
 
 
 def test_addresses_in_reviews_are_no_links(address, page):

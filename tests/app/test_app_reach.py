@@ -30,7 +30,7 @@ SPILLED = """() => {
 WIDER_FONT = "* { letter-spacing: .04em !important }"
 PAGES = {
     "corpus": ("", {}, "Length in words"),
-    "search": ("search", {"q": "kettle", "instruction": PRODUCT}, "reviews under this instruction"),
+    "search": ("search", {"q": "kettle", "instruction": PRODUCT}, "reviews under this question"),
     "compare": ("compare", {"q": "kettle", "first": PRODUCT, "second": MOOD}, "on both sides"),
     "map": ("clusters", {"instruction": PRODUCT, "groups": 3, "clusters": 0}, "Frequent words"),
     "saved": ("clusters", {"show": "saved", "saved": "kinds"}, "in 3 clusters."),
@@ -97,7 +97,7 @@ def top_of_first_card(page):
 
 
 def test_the_first_hit_begins_in_the_upper_part_of_the_screen(visit):
-    page = visit("search", "reviews under this instruction", q="kettle", instruction=PRODUCT)
+    page = visit("search", "reviews under this question", q="kettle", instruction=PRODUCT)
     page.get_by_text(re.compile("this question")).first.wait_for()  # the verdict stands above it
     assert until(page, lambda: top_of_first_card(page) <= 380)  # how far the look was has gone by then
 

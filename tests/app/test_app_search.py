@@ -29,7 +29,7 @@ def test_hits_are_cards_with_stars_words_and_reasons(make, app):
     assert "★☆☆☆☆&ensp;**Kettle**&ensp;:gray[kitchen · 2024-01-10]" in " ".join(heads(session)).replace("\\", "")
     assert "badge[kettle]" in shown(session)
     assert "By the words of the query, it ranks 1st." in shown(session)
-    assert "The model has read all reviews under this instruction" in shown(session).replace("\\", "")
+    assert "The model has read all reviews under this question" in shown(session).replace("\\", "")
 
 
 def test_documents_are_counted_anew_after_a_command_and_not_after_a_search(make, app, monkeypatch):
@@ -39,7 +39,7 @@ def test_documents_are_counted_anew_after_a_command_and_not_after_a_search(make,
     path = make()
     session = settle(app("search", q="lamp", instruction=MOOD))
     # and kept: the index has changed
-    assert "The model has read all reviews under this instruction" in shown(session)
+    assert "The model has read all reviews under this question" in shown(session)
     assert len(counted) == 1
     with Index(path, encoder=KeywordEncoder()) as index:
         index.delete([REVIEWS[0]["id"]])
@@ -77,11 +77,11 @@ def test_the_url_is_the_page(make, app):
 def test_first_hits_show_at_once_and_settle(make, app, gated):
     make()
     session = app("search", q="lamp", instruction=MOOD)
-    assert "is reading the best candidates under it" in shown(session)
+    assert "The list may change while the model reads more" in shown(session)
     assert len(texts(session)) == len(REVIEWS)
     gated.gate.set()
     settle(session)
-    assert "The model has read all reviews under this instruction" in shown(session)
+    assert "The model has read all reviews under this question" in shown(session)
     assert "badge[love]" in shown(session)
     job = session.session_state["search: running"].job
     whole(session.run())
@@ -104,9 +104,24 @@ def test_a_search_says_how_many_texts_it_has_read(make, app, monkeypatch):
     session = app("search", q="lamp", instruction=MOOD)
     assert encoder.reached.wait(PATIENCE)
     whole(session.run())
-    assert "1 review read so far" in shown(session)
+    (bar,) = session.get("progress")
     encoder.gate.set()
-    assert "so far" not in shown(settle(session))
+    assert (bar.proto.text, bar.proto.value) == ("1 of about 6 reviews read", 16)
+    assert not settle(session).get("progress")
+
+
+def test_a_search_can_be_stopped_and_continued(make, app, gated):
+    make()
+    session = app("search", q="lamp", instruction=MOOD)
+    session.button(key="stop search").click().run()
+    gated.gate.set()
+    assert session.session_state["search: running"].job.wait(PATIENCE).status == "stopped"
+    whole(session.run())
+    assert "these are the first hits" in shown(session)
+    assert "may change" not in shown(session)
+    assert len(texts(session)) == len(REVIEWS)
+    session.button(key="continue search: running").click().run()
+    assert "has read all reviews under this question" in shown(settle(session))
 
 
 def test_more_like_a_card_under_another_instruction(make, app):

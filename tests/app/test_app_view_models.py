@@ -6,6 +6,7 @@ from datetime import date
 import pytest
 
 from retriever.core.errors import EncoderError, IndexDamagedError, IndexNotFoundError, UsageError
+from retriever.core.requests import SearchRequest
 from retriever.core.results import Hit, IndexingReport, SearchResult
 from retriever.core.types import Document, Span
 from retriever.core.words import stem
@@ -14,8 +15,11 @@ from retriever.store.filters import parse_filter
 from retriever_app import cards, text
 from retriever_app.components import to_csv
 from retriever_app.filters import Filters, where
+from retriever_app.pages.compare.model import HitPair
 from retriever_app.pages.corpus import model as corpus
 from retriever_app.pages.search import model as search
+from retriever_app.pages.search.job import LiveAnswer, reading_progress
+from retriever_app.pages.search.model import SearchQuestion
 
 COLUMNS = Columns(product="product", category="kind", stars="labels.stars", date="date")
 PROFILE = Profile(
@@ -121,18 +125,49 @@ def test_the_latest_instructions_come_first():
 @pytest.mark.parametrize(
     ("path", "mode", "settled", "says"),
     [
-        ("base", "hybrid", True, ". Found by meaning and words, without an instruction."),
-        ("base", "dense", True, ". Found by meaning, without an instruction."),
-        ("base", "hybrid", False, "is reading the best candidates under it"),
-        ("complete", "hybrid", True, "has read all reviews under this instruction."),
-        ("lazy", "dense", True, "has read the best candidates under this instruction."),
-        ("lazy", "hybrid", False, "of those read under the instruction. The model is reading the best candidates"),
+        ("base", "hybrid", True, ". Found by meaning and words, without a question."),
+        ("base", "dense", True, ". Found by meaning, without a question."),
+        ("base", "hybrid", False, ", without your question. The list may change while the model reads more."),
+        ("complete", "hybrid", True, "has read all reviews under this question."),
+        ("lazy", "dense", True, "has read 142 of 600 reviews under this question."),
+        ("lazy", "hybrid", False, "of those read under your question. The list may change while"),
         ("base", "lexical", True, "that contain words of the query"),
     ],
 )
 def test_the_headline_says_what_kind_of_answer_it_is(path, mode, settled, says):
     result = SearchResult("q", "i", 1, path, mode, [Hit(Document("a", "x"), 0.5, 0.5)], 1.0)
-    assert says in search.headline(result, settled=settled)
+    assert says in search.headline(result, settled=settled, read="142 of 600 reviews")
+
+
+def test_a_stopped_search_promises_no_change():
+    result = SearchResult("q", "i", 1, "base", "hybrid", [Hit(Document("a", "x"), 0.5, 0.5)], 1.0)
+    assert search.headline(result, settled=False, stopped=True) == "First 1 review, without your question."
+
+
+def test_search_and_compare_ask_the_same():
+    asked = search.search_request(SearchQuestion(q="kettle", instruction="What broke?"), "stars < 3")
+    assert asked == SearchRequest("kettle", instruction="What broke?", k=HitPair().k, where="stars < 3")
+
+
+def answer(settled=False, **numbers):
+    return LiveAnswer(SearchResult("q", "i", 1, "base", "hybrid", [], 1.0), settled, (), **numbers)
+
+
+@pytest.mark.parametrize(
+    ("answers", "says", "share"),
+    [
+        ([answer()], "Choosing the reviews to read first …", None),
+        ([answer(read=81, of=140, left=120.0)], "81 of about 140 reviews read, about 2 minutes left", 81 / 140),
+        ([answer(read=81, of=140)], "81 of about 140 reviews read", 81 / 140),
+        ([answer(settled=True, read=9, of=9), answer(read=1, of=4)], "1 of about 4 reviews read", 0.25),
+        ([answer(read=81, of=140, left=120.0), answer()], "81 of about 140 reviews read", 81 / 140),
+        ([answer(waits=True)], "Waiting for another search …", None),
+    ],
+)
+def test_how_far_searches_are(answers, says, share):
+    progress = reading_progress(answers)
+    assert progress.sentence == says
+    assert progress.share == share
 
 
 def test_how_hits_moved():

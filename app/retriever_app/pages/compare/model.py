@@ -31,10 +31,10 @@ def sentence(change: RankChange) -> str:
     both = [moved for moved in change.moved if None not in moved.ranks]
     longest = max(len(result.hits) for result in change.results)
     if not longest:
-        return "There is no hit under either instruction."
+        return "There is no hit under either question."
     still = sum(moved.ranks[0] == moved.ranks[1] for moved in both)
     if not both:
-        return "The two instructions have no hit in common."
+        return "The two questions have no hit in common."
     return f"{len(both)} of {text.count(longest, 'hit')} are on both sides, {still} of them in the same place."
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from retriever.core.options import Option
 from retriever.core.requests import SearchRequest
-from retriever.core.results import SearchResult, ViewStatus
+from retriever.core.results import IndexStatus, SearchResult, ViewStatus
 from retriever.forms import made, public, state_of
 from retriever_app import text
 
@@ -63,27 +63,32 @@ def suggestions(views: Iterable[ViewStatus]) -> list[str]:
     return list(dict.fromkeys([*(view.instruction for view in own[: MOST_SUGGESTED - 3]), *SUGGESTED]))
 
 
-def headline(result: SearchResult, *, settled: bool) -> str:
-    """Describe the kind of answer, in a sentence."""
+def headline(result: SearchResult, *, settled: bool, stopped: bool = False, read: str = "") -> str:
+    """Describe the kind of answer, in a sentence.
+
+    ``read`` is how many reviews the model has read under the question, "142 of 600 reviews", where that is known.
+    """
     hits = text.count(len(result.hits), "review")
     if not result.hits:
         return "Nothing found."
     if result.mode == "lexical":
         return f"{hits} that contain words of the query."
     if not settled:
-        by = "found without the instruction" if result.path == "base" else "of those read under the instruction"
-        return f"First {hits}, {by}. The model is reading the best candidates under it."
+        by = "without your question" if result.path == "base" else "of those read under your question"
+        return f"First {hits}, {by}.{'' if stopped else ' The list may change while the model reads more.'}"
     kinds = {
-        "base": f"Found {'by meaning and words' if result.mode == 'hybrid' else 'by meaning'}, without an instruction.",
-        "complete": "The model has read all reviews under this instruction.",
-        "lazy": "The model has read the best candidates under this instruction.",
+        "base": f"Found {'by meaning and words' if result.mode == 'hybrid' else 'by meaning'}, without a question.",
+        "complete": "The model has read all reviews under this question.",
+        "lazy": f"The model has read {read or 'some reviews'} under this question.",
     }
     return f"{hits}. {kinds[result.path]}"
 
 
-def reading_line(done: int) -> str:
-    """Describe how many candidates a search has read; how many there will be depends on what it finds in them."""
-    return f"{text.count(done, 'review')} read so far" if done else "Choosing candidates …"
+def read_of(status: IndexStatus, view_id: int | None) -> str:
+    """Return how many texts of an index a view has, "142 of 600 reviews"; empty where the index has no such view."""
+    view = next((view for view in status.views if view.view == view_id), None)
+    noun = "sentence" if status.units == "sentences" else "review"
+    return "" if view is None else f"{round(view.coverage * status.texts):,} of {text.count(status.texts, noun)}"
 
 
 def rows(result: SearchResult) -> list[dict[str, object]]:

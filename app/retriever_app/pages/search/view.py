@@ -74,13 +74,15 @@ def _like_banner(index: Index, like: str) -> None:
 
 def _invite(index: Index) -> None:
     count = text.count(resources.status(index).documents, "review")
-    st.text(f"{count}. Enter a query. An instruction says what the model should look at in every review.")
+    st.text(f"{count}. Enter a query. A question tells the model what to look for in every review.")
 
 
 def _show(index: Index, query: str, answer: LiveAnswer, suggestions: list[str]) -> None:
     result = answer.result.shown
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        st.caption(text.plain(model.headline(result, settled=answer.settled)))
+        read = model.read_of(resources.status(index), result.view)
+        headline = model.headline(result, settled=answer.settled, stopped=answer.stopped, read=read)
+        st.caption(text.plain(headline))
         if result.hits:
             download(lambda: model.rows(result), "hits.csv")
     if result.view is not None:
@@ -114,7 +116,7 @@ def _more_like(card: Card, suggestions: list[str]) -> None:
         key=key,
         on_click=take,
         type="tertiary",
-        format_func=lambda option: f"under: {text.plain(option)}" if option else "without an instruction",
+        format_func=lambda option: f"for: {text.plain(option)}" if option else "without a question",
     )
 
 
