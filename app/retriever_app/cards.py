@@ -13,7 +13,6 @@ from retriever_app import text
 
 SHORT_CHARACTERS = 420
 _ALIKE = 0.9  # of the different words of two texts that both must have to be shown as one
-_ALL = 99.95  # would be rounded to 100.0 %
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
 _SENTENCE = re.compile(r"[^\n]+?(?:[.!?…]+[\"'\u201d\u2019)]*(?=\s)|(?=\n)|\Z)")
 _OF_ANSWER = 0.5  # what a word the model answered counts, where one of the query counts 1
@@ -144,17 +143,14 @@ def _nearly_equal(words: frozenset[str], others: frozenset[str]) -> bool:
 
 
 def why(hit: Hit) -> list[str]:
-    """Say why a hit is where it is: its places by meaning and by words, and how near it is to the query."""
+    """Say why a hit is where it is: its places by meaning and by words."""
     reasons = []
     if hit.dense_rank is not None:
         reasons.append(f"By meaning, this review ranks {ordinal(hit.dense_rank)}.")
     if hit.lexical_rank is not None:
         reasons.append(f"By the words of the query, it ranks {ordinal(hit.lexical_rank)}.")
-    if hit.percentile is not None:
-        near = f"{hit.percentile:.{1 if hit.percentile > 99 else 0}f} % of random pairs of reviews are to each other"
-        if hit.percentile >= _ALL:
-            near = "any random pair of reviews is"
-        reasons.append(f"It is closer to the query in meaning than {near}.")
+    if len(reasons) > 1:
+        reasons.append("Both together make the order of the list.")
     return reasons
 
 

@@ -9,6 +9,7 @@ from retriever.core.errors import EncoderError, IndexDamagedError, IndexNotFound
 from retriever.core.requests import SearchRequest
 from retriever.core.results import Hit, IndexingReport, SearchResult
 from retriever.core.types import Document, Span
+from retriever.core.verdicts import Verdict
 from retriever.core.words import stem
 from retriever.index.profiling import Columns, Profile
 from retriever.store.filters import parse_filter
@@ -84,10 +85,8 @@ def test_the_last_day_there_is_leaves_nothing_out():
 @pytest.mark.parametrize(
     ("hit", "says"),
     [
-        ({"score": 0.9, "dense_rank": 2, "lexical_rank": 11}, ["this review ranks 2nd.", "the query, it ranks 11th."]),
-        ({"score": 0.5, "dense_rank": 1, "percentile": 87.4}, ["1st.", "than 87 % of random pairs of reviews are to"]),
-        ({"score": 0.5, "percentile": 99.43}, ["closer to the query in meaning than 99.4 % of"]),
-        ({"score": 1.0, "percentile": 100.0}, ["closer to the query in meaning than any random pair of reviews is."]),
+        ({"score": 0.9, "dense_rank": 2, "lexical_rank": 11}, ["ranks 2nd.", "query, it ranks 11th.", "Both"]),
+        ({"score": 0.5, "dense_rank": 1, "percentile": 87.4}, ["By meaning, this review ranks 1st."]),
         ({"score": None, "lexical_rank": 3}, ["it ranks 3rd."]),
     ],
 )  # fmt: skip
@@ -115,11 +114,22 @@ def test_stars(value, shown):
 
 def test_the_latest_instructions_come_first():
     class View:
-        def __init__(self, instruction, last_used):
-            self.instruction, self.last_used = instruction, last_used
+        def __init__(self, instruction, last_used, level=None, taught=None):
+            self.instruction, self.last_used, self.taught = instruction, last_used, taught
+            self.verdict = level and Verdict(instruction, level, 0.5, 40, [], True)
 
-    views = [View("", "9"), View("Old?", "1"), View("What broke?", "2"), View("New?", "3")]
-    assert search.suggestions(views) == ["New?", "What broke?", "Old?", *search.SUGGESTED[1:]]
+    views = [View("", "9"), View("Old?", "1"), View("What is it used for?", "2"), View("New?", "3")]
+    rest = [question for question in search.SUGGESTED if question != "What is it used for?"]
+    assert search.suggestions(views) == ["New?", "What is it used for?", "Old?", *rest]
+    views = [
+        View("New?", "5", "not followed"),
+        View("Taught?", "4", "not followed"),
+        View("Taught?", "4", taught="lessons"),
+        View("Good?", "3", "followed"),
+        View("Hm?", "2", "unclear"),
+        View("What broke?", "1", "not followed"),
+    ]
+    assert search.suggestions(views) == ["Taught?", "Good?", *search.SUGGESTED[:-1], "Hm?", "New?", "What broke?"]
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def _show(index: Index, answers: Sequence[LiveAnswer]) -> None:
         with column:
             instruction = answer.result.instruction
             st.markdown(f"**{text.plain(instruction)}**" if instruction else "**Without a question**")
-            show_verdict(index, instruction, ready=ready, place=place)
+            show_verdict(index, instruction, ready=ready, place=place, boxed=True)
     sides = [model.side(change, which, columns) for which in range(len(_SIDES))]
     for pair in zip_longest(*sides):
         for place, column, hit in zip(_SIDES, st.columns(2, gap="medium"), pair, strict=True):

@@ -9,8 +9,15 @@ from retriever.core.results import IndexStatus, SearchResult, ViewStatus
 from retriever.forms import made, public, state_of
 from retriever_app import text
 
-SUGGESTED = ("What broke?", "How does the customer feel?", "What is it used for?")
+SUGGESTED = (
+    "What kind of product is this review about?",
+    "How does the customer feel about it?",
+    "What is it used for?",
+    "What broke?",
+)
+"""Questions that fit reviews, first those that the model which comes with retriever follows."""
 MOST_SUGGESTED = 8
+_PLACES = {"followed": 0, None: 1, "unclear": 2, "not followed": 3}  # of questions, by whether they are followed
 MOST_HITS = 100
 LONGEST = 1000  # characters of an option
 _NAMES = {"query": "q"}  # what a link calls an option
@@ -58,9 +65,17 @@ def search_request(question: Any, where: str | None) -> SearchRequest | None:  #
 
 
 def suggestions(views: Iterable[ViewStatus]) -> list[str]:
-    """Return instructions to choose from: those asked of this index, the latest first, then those that fit reviews."""
+    """Return questions to choose from: those asked of this index, the latest first, then those that fit reviews.
+
+    Questions that are followed or were taught go before all others, and those that are not followed come last.
+    """
     own = sorted((view for view in views if view.instruction), key=lambda view: view.last_used, reverse=True)
-    return list(dict.fromkeys([*(view.instruction for view in own[: MOST_SUGGESTED - 3]), *SUGGESTED]))
+    asked = list(dict.fromkeys(view.instruction for view in own))[: MOST_SUGGESTED - len(SUGGESTED)]
+    places: dict[str, int] = {}
+    for view in own:
+        level = "followed" if view.taught else view.verdict.level if view.verdict else None
+        places[view.instruction] = min(_PLACES[level], places.get(view.instruction, max(_PLACES.values())))
+    return sorted(dict.fromkeys([*asked, *SUGGESTED]), key=lambda question: places.get(question, _PLACES[None]))
 
 
 def headline(result: SearchResult, *, settled: bool, stopped: bool = False, read: str = "") -> str:

@@ -86,7 +86,7 @@ def _show(index: Index, query: str, answer: LiveAnswer, suggestions: list[str]) 
         if result.hits:
             download(lambda: model.rows(result), "hits.csv")
     if result.view is not None:
-        show_verdict(index, result.instruction, ready=answer.settled)
+        show_verdict(index, result.instruction, ready=answer.settled, boxed=True)
     if answer.settled:
         answers = [(hit.unit or hit.document, hit.words) for hit in result.hits]
         reading.show_answers(index, result.instruction, readers.answer_rows(answers))
