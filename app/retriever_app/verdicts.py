@@ -30,14 +30,14 @@ def show_verdict(
         instruction: the instruction; nothing is drawn without one.
         ready: whether the page's own work is done, so that the view has filled.
         place: tells this verdict from another on the page, which may be on the same instruction.
-        boxed: whether a verdict that warns stands in a box, where the page has no other warning.
+        boxed: whether a verdict that warns stands in a box; style.css keeps it low.
     """
     instruction = (instruction or "").strip()
     if not instruction:
         return
     line = _line(index, instruction)
     if line is not None:
-        _show_line(instruction, line, boxed=boxed and line.warns)
+        _show_line(instruction, line, box=f"boxed verdict {place}" if boxed and line.warns else None)
         return
     name = f"{DIAGNOSE}{index.identity} view {instruction}"
     job = resources.jobs().find(name)
@@ -68,16 +68,16 @@ def _await_turn() -> None:
     st.caption("Whether the model follows this instruction is checked after another instruction.")
 
 
-def _show_line(instruction: str, line: VerdictLine, *, boxed: bool) -> None:
+def _show_line(instruction: str, line: VerdictLine, box: str | None) -> None:
     answers = text.plain(line.answers)
-    with st.container(horizontal=True, vertical_alignment="center"):
-        if boxed:
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key=box):
+        if box:
             st.warning(text.plain(line.sentence), icon=line.icon)
         else:
             st.caption(f"{line.icon} {text.plain(line.sentence)}", help=answers)
         if line.link:
             page, icon = state.params(TaughtQuestion(instruction), state.current(Chosen)), ":material/school:"
-            hint = answers if boxed else None
+            hint = answers if box else None
             st.page_link("teach/view.py", label=line.link, icon=icon, query_params=page, help=hint)
 
 
