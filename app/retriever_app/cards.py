@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from retriever.core.fields import values_by_name
 from retriever.core.results import Hit
@@ -27,6 +27,7 @@ class Card:
         product: what it is about.
         about: category and date.
         words: what the model answered.
+        label: the answer that somebody labeled it with, which stands in the place of those words; empty without.
         why: how it got its place, a sentence each; none where it has no place.
         rank: its place, from 1; 0 where it has none.
         moved: how it moved since the answer before: ``new``, ``▲ 3``; empty where it did not.
@@ -42,6 +43,7 @@ class Card:
     about: str
     body: str
     words: Sequence[str] = ()
+    label: str = ""
     why: Sequence[str] = ()
     rank: int = 0
     moved: str = ""
@@ -96,18 +98,44 @@ def card(document: Document, columns: Columns) -> Card:
     )
 
 
-def hit_cards(hits: Sequence[Hit], columns: Columns, moved: Mapping[str, str], query: str = "") -> list[Card]:
+@dataclass(frozen=True, slots=True)
+class KnownAnswers:
+    """What is known of the answers of hits besides the words of the model.
+
+    Attributes:
+        labels: the answers that documents were labeled with, by id.
+        clear: ids of documents whose words are an answer that was learned; None where nothing was taught.
+    """
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    clear: Collection[str] | None = None
+
+    def words(self, id: str, words: Sequence[str]) -> Sequence[str]:
+        """Return those of a hit's words that are shown: none that are a mere guess, or beside a label."""
+        return () if id in self.labels or (self.clear is not None and id not in self.clear) else words
+
+
+def hit_cards(
+    hits: Sequence[Hit],
+    columns: Columns,
+    moved: Mapping[str, str],
+    query: str = "",
+    known: KnownAnswers | None = None,
+) -> list[Card]:
     """Return hits as cards, best first, those that say nearly the same folded under the first of them.
 
     ``moved`` has by id how a hit moved since the answer before. The sentence is marked that says most of the query and
     of the model's answer.
     """
+    known = known or KnownAnswers()
     cards: list[Card] = []
     vocabularies: list[frozenset[str]] = []  # of the cards, a set of words each
     for rank, hit in enumerate(hits, start=1):
+        id = (hit.unit or hit.document).id
         shown = replace(
             card(hit.document, columns),
-            words=hit.words,
+            words=known.words(id, hit.words),
+            label=known.labels.get(id, ""),
             why=why(hit),
             rank=rank,
             moved=moved.get(hit.document.id, ""),

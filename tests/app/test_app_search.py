@@ -124,6 +124,17 @@ def test_a_search_can_be_stopped_and_continued(make, app, gated):
     assert "has read all reviews under this question" in shown(settle(session))
 
 
+def test_a_card_shows_the_label_that_a_review_was_given(make, app):
+    folder = make(instructions=[MOOD])
+    with Index(folder, encoder=KeywordEncoder()) as index:
+        index.teaching.name_answers(MOOD, {"delighted": ""})
+        index.teaching.label(MOOD, "r2", "delighted")
+    session = app("search", q="kettle love", instruction=MOOD, k="1")
+    assert texts(session) == ["I love this kettle."]
+    assert ":blue-badge[delighted] :gray[labeled by hand]" in shown(session)
+    assert "badge[love]" not in shown(session)
+
+
 def test_more_like_a_card_under_another_instruction(make, app):
     make(instructions=[MOOD])
     session = app("search", q="love")

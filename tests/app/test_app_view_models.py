@@ -95,6 +95,15 @@ def test_why_a_hit_is_there(hit, says):
     assert [part in reason for part, reason in zip(says, reasons, strict=True)] == [True] * len(says)
 
 
+def test_a_label_takes_the_place_of_what_the_model_answered():
+    hits = [Hit(Document(id, f"text {id}"), 0.5, 0.5, ["broken"]) for id in "abc"]
+    known = cards.KnownAnswers({"a": "does not fit"}, {"a", "b"})
+    shown = cards.hit_cards(hits, COLUMNS, {}, known=known)
+    assert [(card.label, list(card.words)) for card in shown] == [("does not fit", []), ("", ["broken"]), ("", [])]
+    untaught = cards.hit_cards(hits, COLUMNS, {}, known=cards.KnownAnswers())
+    assert [list(card.words) for card in untaught] == [["broken"]] * 3
+
+
 def test_a_card_has_one_line_of_what_matters():
     metadata = {"labels": {"stars": 4.5}, "product": "Kettle", "kind": None, "date": "2024-05-31", "other": 1}
     card = cards.card(Document("a", "word " * 200, metadata), COLUMNS)

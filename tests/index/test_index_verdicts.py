@@ -303,7 +303,9 @@ def test_clusters_of_a_question_that_is_not_followed_are_called_what_they_are(op
 def test_a_verdict_survives_json():
     verdict = Verdict(ASKED, "unclear", 0.5, 40, [("lid", 3)], True)
     assert verdict_of(json.loads(json.dumps(verdict.to_json()))) == verdict
-    assert verdict.sentence.endswith("Word the question differently, teach it with examples, or let a language model read the texts.")
+    assert verdict.sentence.endswith(
+        "Word the question differently, teach it with examples, or let a language model read the texts."
+    )
     for spoiled in ({"level": "yes"}, {"answers": [1]}, {"chance": None}):
         with pytest.raises(ValueError, match="no "):
             verdict_of({**verdict.to_json(), **spoiled})
