@@ -180,14 +180,14 @@ class Searcher:
             Whether the last was final; not where the queries' vectors are not of the index's views any longer.
         """
         most = self._options.costly_rounds if begun.queries.source.costly else self._options.rounds
-        reading = Reading(begun, on_texts)
+        reading = Reading(begun, on_texts, most)
         before: list[SearchResult] | None = None
         for number in range(most):
             try:
                 if not self._serves(begun):
                     return False
                 begun.queries.shown()  # now, and not while a state of the database is held
-                wanted, read = self._read(reading, number, last=number + 1 == most)
+                wanted, read = self._read(reading, number)
                 self._judge(reading)
                 last = self._steadily(lambda: self._final(begun))
             except RetrieverError:
@@ -218,11 +218,10 @@ class Searcher:
         base, source = sources.view(sources.base), sources.of(begun.asked.request.instruction or "")
         return base is not None and base.view_id == begun.queries.base.view_id and source == begun.queries.source
 
-    def _read(self, reading: Reading, number: int, *, last: bool) -> tuple[int, int]:
+    def _read(self, reading: Reading, number: int) -> tuple[int, int]:
         """Embed what the view of the instruction lacks, as far as a round reaches.
 
-        The first round is known to be followed by another, unless it is the last that may be read: only two lists can
-        be compared.
+        The first of several rounds is known to be followed by another: only two lists can be compared.
 
         Returns:
             How many texts were wanted, and how many of them were read.
@@ -242,7 +241,7 @@ class Searcher:
                 chosen = self._worth_reading(reader, view, pool, reading, share=1 / parts)
             if chosen:
                 after = len(chosen) * (parts - 1 - part)  # about as many
-                if not (number or last):
+                if number == 0 and reading.most > 1:
                     rest = len(view.lacking(pool.allowed)) - len(chosen) - after
                     reading.ahead = max(0, min(reading.read + len(chosen) + after, rest))
                 notify = self._notify(reading, chosen, after)

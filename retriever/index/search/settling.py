@@ -62,6 +62,7 @@ class Reading:
     Attributes:
         begun: the search.
         on_texts: told of texts that are read.
+        most: rounds that may be read.
         read: texts that were read.
         ahead: texts that the next round will read, about, as far as it is known that there is one.
         tried: texts that a reader was asked about, whether it answered or not.
@@ -69,6 +70,7 @@ class Reading:
 
     begun: Unfinished
     on_texts: OnTexts | None
+    most: int
     read: int = 0
     ahead: int = 0
     tried: set[int] = field(default_factory=set)
