@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from retriever.core.fields import values_by_name
 from retriever.core.results import Hit
@@ -13,7 +13,6 @@ from retriever_app import text
 
 SHORT_CHARACTERS = 420
 _ALIKE = 0.9  # of the different words of two texts that both must have to be shown as one
-_ALL = 99.95  # would be rounded to 100.0 %
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
 _SENTENCE = re.compile(r"[^\n]+?(?:[.!?…]+[\"'\u201d\u2019)]*(?=\s)|(?=\n)|\Z)")
 _OF_ANSWER = 0.5  # what a word the model answered counts, where one of the query counts 1
@@ -28,6 +27,7 @@ class Card:
         product: what it is about.
         about: category and date.
         words: what the model answered.
+        label: the answer that somebody labeled it with, which stands in the place of those words; empty without.
         why: how it got its place, a sentence each; none where it has no place.
         rank: its place, from 1; 0 where it has none.
         moved: how it moved since the answer before: ``new``, ``▲ 3``; empty where it did not.
@@ -43,6 +43,7 @@ class Card:
     about: str
     body: str
     words: Sequence[str] = ()
+    label: str = ""
     why: Sequence[str] = ()
     rank: int = 0
     moved: str = ""
@@ -97,18 +98,44 @@ def card(document: Document, columns: Columns) -> Card:
     )
 
 
-def hit_cards(hits: Sequence[Hit], columns: Columns, moved: Mapping[str, str], query: str = "") -> list[Card]:
+@dataclass(frozen=True, slots=True)
+class KnownAnswers:
+    """What is known of the answers of hits besides the words of the model.
+
+    Attributes:
+        labels: the answers that documents were labeled with, by id.
+        clear: ids of documents whose words are an answer that was learned; None where nothing was taught.
+    """
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    clear: Collection[str] | None = None
+
+    def words(self, id: str, words: Sequence[str]) -> Sequence[str]:
+        """Return those of a hit's words that are shown: none that are a mere guess, or beside a label."""
+        return () if id in self.labels or (self.clear is not None and id not in self.clear) else words
+
+
+def hit_cards(
+    hits: Sequence[Hit],
+    columns: Columns,
+    moved: Mapping[str, str],
+    query: str = "",
+    known: KnownAnswers | None = None,
+) -> list[Card]:
     """Return hits as cards, best first, those that say nearly the same folded under the first of them.
 
     ``moved`` has by id how a hit moved since the answer before. The sentence is marked that says most of the query and
     of the model's answer.
     """
+    known = known or KnownAnswers()
     cards: list[Card] = []
     vocabularies: list[frozenset[str]] = []  # of the cards, a set of words each
     for rank, hit in enumerate(hits, start=1):
+        id = (hit.unit or hit.document).id
         shown = replace(
             card(hit.document, columns),
-            words=hit.words,
+            words=known.words(id, hit.words),
+            label=known.labels.get(id, ""),
             why=why(hit),
             rank=rank,
             moved=moved.get(hit.document.id, ""),
@@ -144,17 +171,14 @@ def _nearly_equal(words: frozenset[str], others: frozenset[str]) -> bool:
 
 
 def why(hit: Hit) -> list[str]:
-    """Say why a hit is where it is: its places by meaning and by words, and how near it is to the query."""
+    """Say why a hit is where it is: its places by meaning and by words."""
     reasons = []
     if hit.dense_rank is not None:
         reasons.append(f"By meaning, this review ranks {ordinal(hit.dense_rank)}.")
     if hit.lexical_rank is not None:
         reasons.append(f"By the words of the query, it ranks {ordinal(hit.lexical_rank)}.")
-    if hit.percentile is not None:
-        near = f"{hit.percentile:.{1 if hit.percentile > 99 else 0}f} % of random pairs of reviews are to each other"
-        if hit.percentile >= _ALL:
-            near = "any random pair of reviews is"
-        reasons.append(f"It is closer to the query in meaning than {near}.")
+    if len(reasons) > 1:
+        reasons.append("Both together make the order of the list.")
     return reasons
 
 

@@ -87,13 +87,18 @@ def watch(job: Job, key: str = "", beside: Callable[[], None] | None = None) -> 
     snapshot = job.snapshot()
     if snapshot.over:
         state.rerun()
-    stopping = snapshot.status == "stopping"
-    progress: Progress = snapshot.progress or Progress(job.title)
+    progress_box(job, snapshot.progress, key, beside)
+
+
+def progress_box(job: Job, told: Progress | None, key: str, beside: Callable[[], None] | None = None) -> None:
+    """Draw how far a job that goes on is, with a button to stop it; the rest as in `watch`."""
+    stopping = job.snapshot().status == "stopping"
+    progress = told or Progress(job.title)
     with st.container(border=True):
         sentence = f"{progress.sentence}; stopping" if stopping else progress.sentence
         st.progress(progress.share or 0.0, text=plain(sentence))
         with st.container(horizontal=True, vertical_alignment="center"):
-            if snapshot.progress is not None:
+            if told is not None:
                 st.button("Stop", f"stop {key}", on_click=job.stop, disabled=stopping, icon=":material/stop_circle:")
             if beside is not None:
                 beside()
@@ -202,6 +207,8 @@ def review_card(card: Card, *, menu: Callable[[Card], None] | None = None) -> No
     with st.container(border=True, gap="xsmall"):
         head = [f"**{card.rank}**" if card.rank else "", card.stars, product, about, moved]
         st.markdown("&ensp;".join(filter(None, head)) or plain(card.id))
+        if card.label:
+            st.markdown(f":blue-badge[{plain(card.label)}] :gray[labeled by hand]")
         if card.words:
             st.markdown(" ".join(f":gray-badge[{plain(word)}]" for word in card.words))
         marked_text(*card.parts)

@@ -63,12 +63,14 @@ class VerdictLine:
         sentence: whether the model follows the question, and what to do.
         answers: the evidence.
         link: the label of the link to the page Teach; empty where there is nothing to teach.
+        warns: whether answers are not to be trusted as they are.
     """
 
     icon: str
     sentence: str
     answers: str
     link: str = ""
+    warns: bool = False
 
 
 def stars(value: object, most: int = 5) -> str:
@@ -147,6 +149,7 @@ def verdict_line(verdict: Verdict) -> VerdictLine:
         if answers
         else f"{checked}; the model gives no words as answers.",
         "Teach it" if verdict.warns else "",
+        verdict.warns,
     )
 
 

@@ -20,7 +20,9 @@ DIAGNOSE = "diagnose "
 _REFRESH_SECONDS = 1.0  # between looks at a job that goes on
 
 
-def show_verdict(index: Index, instruction: str | None, *, ready: bool = True, place: str = "") -> None:
+def show_verdict(
+    index: Index, instruction: str | None, *, ready: bool = True, place: str = "", boxed: bool = False
+) -> None:
     """Draw the verdict on an instruction; where there is none yet, begin to check it, and show how far that is.
 
     Args:
@@ -28,13 +30,14 @@ def show_verdict(index: Index, instruction: str | None, *, ready: bool = True, p
         instruction: the instruction; nothing is drawn without one.
         ready: whether the page's own work is done, so that the view has filled.
         place: tells this verdict from another on the page, which may be on the same instruction.
+        boxed: whether a verdict that warns stands in a box; style.css keeps it low.
     """
     instruction = (instruction or "").strip()
     if not instruction:
         return
     line = _line(index, instruction)
     if line is not None:
-        _show_line(instruction, line)
+        _show_line(instruction, line, box=f"boxed verdict {place}" if boxed and line.warns else None)
         return
     name = f"{DIAGNOSE}{index.identity} view {instruction}"
     job = resources.jobs().find(name)
@@ -65,12 +68,17 @@ def _await_turn() -> None:
     st.caption("Whether the model follows this question is checked after another question.")
 
 
-def _show_line(instruction: str, line: VerdictLine) -> None:
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption(f"{line.icon} {text.plain(line.sentence)}", help=text.plain(line.answers))
+def _show_line(instruction: str, line: VerdictLine, box: str | None) -> None:
+    answers = text.plain(line.answers)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key=box):
+        if box:
+            st.warning(text.plain(line.sentence), icon=line.icon)
+        else:
+            st.caption(f"{line.icon} {text.plain(line.sentence)}", help=answers)
         if line.link:
-            page = state.params(TaughtQuestion(instruction), state.current(Chosen))
-            st.page_link("teach/view.py", label=line.link, icon=":material/school:", query_params=page)
+            page, icon = state.params(TaughtQuestion(instruction), state.current(Chosen)), ":material/school:"
+            hint = answers if box else None
+            st.page_link("teach/view.py", label=line.link, icon=icon, query_params=page, help=hint)
 
 
 def _check(index: Index, instruction: str, job: Job) -> None:

@@ -9,7 +9,7 @@ Level = Literal["followed", "unclear", "not followed"]
 LEVELS: tuple[Level, ...] = ("followed", "unclear", "not followed")
 """The levels, best first."""
 
-_WAYS = "Let a language model read for it, teach it, or ask it in other words."
+_WAYS = "Word the question differently, teach it with examples, or let a language model read the texts."
 
 _SHOWN = 8  # of the answers
 _NAMED = 3  # of them, in a sentence

@@ -110,7 +110,7 @@ class Documents(Table):
         embedded = {digest: text for document in documents for digest, text in document.embedded.items()}
         changed: dict[str, list[Row]] = {}
         added = updated = 0
-        with self._db.writing(documents=True):
+        with self._db.writing():
             stored = self._stored([document.document.id for document in documents])
             contents = self._ensure_contents(texts | embedded)
             for whole in documents:
@@ -120,13 +120,8 @@ class Documents(Table):
                     continue
                 added, updated = (added + 1, updated) if before is None else (added, updated + 1)
                 stored[id] = changed[id] = rows
-            self._db.write_many("DELETE FROM documents WHERE parent = ?", [(id,) for id in changed])
-            self._db.write_many(
-                f"INSERT INTO documents ({_STORED}, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
-                "ON CONFLICT (id) DO UPDATE SET parts = excluded.parts, content_id = excluded.content_id, "
-                "metadata = excluded.metadata, checksum = excluded.checksum",
-                [(*row, document_checksum(row)) for rows in changed.values() for row in rows],
-            )
+            if changed:
+                self._write(changed)
             fields = dict.fromkeys(field for document in documents for field in document.fields)
             self._db.write_many("INSERT INTO fields VALUES (?, ?) ON CONFLICT DO NOTHING", fields)
         return Upserted(
@@ -136,6 +131,17 @@ class Documents(Table):
             [contents[document.hash] for document in documents],
             {text: contents[digest] for digest, text in embedded.items()},
         )
+
+    def _write(self, rows_by_id: Mapping[str, list[Row]]) -> None:
+        """Put documents with their parts in the place of what was stored under their ids."""
+        with self._db.writing(documents=True):
+            self._db.write_many("DELETE FROM documents WHERE parent = ?", [(id,) for id in rows_by_id])
+            self._db.write_many(
+                f"INSERT INTO documents ({_STORED}, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
+                "ON CONFLICT (id) DO UPDATE SET parts = excluded.parts, content_id = excluded.content_id, "
+                "metadata = excluded.metadata, checksum = excluded.checksum",
+                [(*row, document_checksum(row)) for rows in rows_by_id.values() for row in rows],
+            )
 
     def known(self, texts: Sequence[str]) -> dict[str, int]:
         """Return the content id of every text that is stored already."""

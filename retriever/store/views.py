@@ -176,28 +176,29 @@ class VerdictTable(Table):
 
 
 _SETTLED = (
-    "SELECT 1 FROM settled JOIN views USING (view_id) JOIN revision ON revision.documents = settled.documents "
+    "SELECT ranking FROM settled JOIN views USING (view_id) JOIN revision ON revision.documents = settled.documents "
     "WHERE view_id = ? AND settled.removals = views.removals"
 )
 
 
 class SettledTable(Table):
-    """Searches whose hits no longer changed when more texts were read, so that asked again they read nothing."""
+    """The rankings that searches settled on, so that asked again they read nothing and give the same list."""
 
-    def holds(self, view_id: int, search: bytes) -> bool:
-        """Return whether a search has settled in a view, of whose texts and vectors none has gone or changed since.
+    def get(self, view_id: int, search: bytes) -> JSON:
+        """Return the ranking of a search that has settled in a view; None if texts or vectors changed since.
 
-        The search is given by a hash of the query and its options.
+        Vectors that were added count as no change. The search is given by a hash of the query and its options.
         """
-        return self._db.row(f"{_SETTLED} AND search = ?", (view_id, search)) is not None
+        row = self._db.row(f"{_SETTLED} AND search = ?", (view_id, search))
+        return None if row is None else stored_json(row[0])
 
-    def put(self, view_id: int, search: bytes) -> None:
-        """Note that a search has settled; of a view that is gone nothing is stored."""
+    def put(self, view_id: int, search: bytes, ranking: JSON) -> None:
+        """Note the ranking that a search settled on; of a view that is gone nothing is stored."""
         with self._db.writing(data=False):
             self._db.write(
-                "INSERT OR REPLACE INTO settled SELECT view_id, ?, revision.documents, removals FROM views, revision "
-                "WHERE view_id = ?",
-                (search, view_id),
+                "INSERT OR REPLACE INTO settled SELECT view_id, ?, ?, revision.documents, removals "
+                "FROM views, revision WHERE view_id = ?",
+                (search, json.dumps(ranking, allow_nan=False), view_id),
             )
 
 

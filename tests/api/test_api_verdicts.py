@@ -56,7 +56,9 @@ def test_a_search_begins_to_look_and_later_answers_have_the_verdict(server):
     looked(server)
     found = search(server, MOOD)["verdict"]
     assert (found["level"], found["instruction"], found["texts"]) == ("not followed", MOOD, 40)
-    assert found["sentence"].endswith("Let a language model read for it, teach it, or ask it in other words.")
+    assert found["sentence"].endswith(
+        "Word the question differently, teach it with examples, or let a language model read the texts."
+    )
     assert search(server, "")["verdict"] is None
     views = server.get("/indexes/reviews").json()["views"]
     levels = {view["instruction"]: view["verdict"] and view["verdict"]["level"] for view in views}

@@ -34,8 +34,8 @@ def whole(session):
 
 def shown(session):
     """Return every text that a session shows, one after the other."""
-    kinds = (session.title, session.header, session.subheader, session.markdown, session.text, session.caption)
-    return "\n".join(str(element.value) for kind in kinds for element in kind)
+    texts = (session.title, session.header, session.subheader, session.markdown, session.text, session.caption)
+    return "\n".join(str(element.value) for kind in (*texts, session.warning) for element in kind)
 
 
 def click(session, label):

@@ -77,7 +77,7 @@ def test_the_url_is_the_page(make, app):
 def test_first_hits_show_at_once_and_settle(make, app, gated):
     make()
     session = app("search", q="lamp", instruction=MOOD)
-    assert "is reading the best candidates under it" in shown(session)
+    assert "The list may change while the model reads more" in shown(session)
     assert len(texts(session)) == len(REVIEWS)
     gated.gate.set()
     settle(session)
@@ -104,9 +104,35 @@ def test_a_search_says_how_many_texts_it_has_read(make, app, monkeypatch):
     session = app("search", q="lamp", instruction=MOOD)
     assert encoder.reached.wait(PATIENCE)
     whole(session.run())
-    assert "1 review read so far" in shown(session)
+    (bar,) = session.get("progress")
     encoder.gate.set()
-    assert "so far" not in shown(settle(session))
+    assert (bar.proto.text, bar.proto.value) == ("1 of about 6 reviews read", 16)
+    assert not settle(session).get("progress")
+
+
+def test_a_search_can_be_stopped_and_continued(make, app, gated):
+    make()
+    session = app("search", q="lamp", instruction=MOOD)
+    session.button(key="stop search").click().run()
+    gated.gate.set()
+    assert session.session_state["search: running"].job.wait(PATIENCE).status == "stopped"
+    whole(session.run())
+    assert "these are the first hits" in shown(session)
+    assert "may change" not in shown(session)
+    assert len(texts(session)) == len(REVIEWS)
+    session.button(key="continue search: running").click().run()
+    assert "has read all reviews under this question" in shown(settle(session))
+
+
+def test_a_card_shows_the_label_that_a_review_was_given(make, app):
+    folder = make(instructions=[MOOD])
+    with Index(folder, encoder=KeywordEncoder()) as index:
+        index.teaching.name_answers(MOOD, {"delighted": ""})
+        index.teaching.label(MOOD, "r2", "delighted")
+    session = app("search", q="kettle love", instruction=MOOD, k="1")
+    assert texts(session) == ["I love this kettle."]
+    assert ":blue-badge[delighted] :gray[labeled by hand]" in shown(session)
+    assert "badge[love]" not in shown(session)
 
 
 def test_more_like_a_card_under_another_instruction(make, app):

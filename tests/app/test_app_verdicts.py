@@ -64,6 +64,8 @@ def test_a_search_looks_into_its_question_and_says_what_it_found(make, app, chan
     make(rows=ROWS)
     session = awaited(app("search", q="broke", instruction=MOOD), SHOWN)
     assert links(session) == [("Teach it", "teach", {"instruction": [MOOD], "index": ["reviews"]})]
+    (warning,) = session.warning
+    assert SHOWN in warning.value
     assert SHOWN not in shown(settle(app("search", q="broke")))
 
 

@@ -6,16 +6,21 @@ from datetime import date
 import pytest
 
 from retriever.core.errors import EncoderError, IndexDamagedError, IndexNotFoundError, UsageError
+from retriever.core.requests import SearchRequest
 from retriever.core.results import Hit, IndexingReport, SearchResult
 from retriever.core.types import Document, Span
+from retriever.core.verdicts import Verdict
 from retriever.core.words import stem
 from retriever.index.profiling import Columns, Profile
 from retriever.store.filters import parse_filter
 from retriever_app import cards, text
 from retriever_app.components import to_csv
 from retriever_app.filters import Filters, where
+from retriever_app.pages.compare.model import HitPair
 from retriever_app.pages.corpus import model as corpus
 from retriever_app.pages.search import model as search
+from retriever_app.pages.search.job import LiveAnswer, reading_progress
+from retriever_app.pages.search.model import SearchQuestion
 
 COLUMNS = Columns(product="product", category="kind", stars="labels.stars", date="date")
 PROFILE = Profile(
@@ -80,16 +85,23 @@ def test_the_last_day_there_is_leaves_nothing_out():
 @pytest.mark.parametrize(
     ("hit", "says"),
     [
-        ({"score": 0.9, "dense_rank": 2, "lexical_rank": 11}, ["this review ranks 2nd.", "the query, it ranks 11th."]),
-        ({"score": 0.5, "dense_rank": 1, "percentile": 87.4}, ["1st.", "than 87 % of random pairs of reviews are to"]),
-        ({"score": 0.5, "percentile": 99.43}, ["closer to the query in meaning than 99.4 % of"]),
-        ({"score": 1.0, "percentile": 100.0}, ["closer to the query in meaning than any random pair of reviews is."]),
+        ({"score": 0.9, "dense_rank": 2, "lexical_rank": 11}, ["ranks 2nd.", "query, it ranks 11th.", "Both"]),
+        ({"score": 0.5, "dense_rank": 1, "percentile": 87.4}, ["By meaning, this review ranks 1st."]),
         ({"score": None, "lexical_rank": 3}, ["it ranks 3rd."]),
     ],
 )  # fmt: skip
 def test_why_a_hit_is_there(hit, says):
     reasons = cards.why(Hit(Document("a", "x"), fused=1.0, **hit))
     assert [part in reason for part, reason in zip(says, reasons, strict=True)] == [True] * len(says)
+
+
+def test_a_label_takes_the_place_of_what_the_model_answered():
+    hits = [Hit(Document(id, f"text {id}"), 0.5, 0.5, ["broken"]) for id in "abc"]
+    known = cards.KnownAnswers({"a": "does not fit"}, {"a", "b"})
+    shown = cards.hit_cards(hits, COLUMNS, {}, known=known)
+    assert [(card.label, list(card.words)) for card in shown] == [("does not fit", []), ("", ["broken"]), ("", [])]
+    untaught = cards.hit_cards(hits, COLUMNS, {}, known=cards.KnownAnswers())
+    assert [list(card.words) for card in untaught] == [["broken"]] * 3
 
 
 def test_a_card_has_one_line_of_what_matters():
@@ -111,11 +123,22 @@ def test_stars(value, shown):
 
 def test_the_latest_instructions_come_first():
     class View:
-        def __init__(self, instruction, last_used):
-            self.instruction, self.last_used = instruction, last_used
+        def __init__(self, instruction, last_used, level=None, taught=None):
+            self.instruction, self.last_used, self.taught = instruction, last_used, taught
+            self.verdict = level and Verdict(instruction, level, 0.5, 40, [], True)
 
-    views = [View("", "9"), View("Old?", "1"), View("What broke?", "2"), View("New?", "3")]
-    assert search.suggestions(views) == ["New?", "What broke?", "Old?", *search.SUGGESTED[1:]]
+    views = [View("", "9"), View("Old?", "1"), View("What is it used for?", "2"), View("New?", "3")]
+    rest = [question for question in search.SUGGESTED if question != "What is it used for?"]
+    assert search.suggestions(views) == ["New?", "What is it used for?", "Old?", *rest]
+    views = [
+        View("New?", "5", "not followed"),
+        View("Taught?", "4", "not followed"),
+        View("Taught?", "4", taught="lessons"),
+        View("Good?", "3", "followed"),
+        View("Hm?", "2", "unclear"),
+        View("What broke?", "1", "not followed"),
+    ]
+    assert search.suggestions(views) == ["Taught?", "Good?", *search.SUGGESTED[:-1], "Hm?", "New?", "What broke?"]
 
 
 @pytest.mark.parametrize(
@@ -123,16 +146,47 @@ def test_the_latest_instructions_come_first():
     [
         ("base", "hybrid", True, ". Found by meaning and words, without a question."),
         ("base", "dense", True, ". Found by meaning, without a question."),
-        ("base", "hybrid", False, "is reading the best candidates under it"),
+        ("base", "hybrid", False, ", without your question. The list may change while the model reads more."),
         ("complete", "hybrid", True, "has read all reviews under this question."),
-        ("lazy", "dense", True, "has read the best candidates under this question."),
-        ("lazy", "hybrid", False, "of those read under the question. The model is reading the best candidates"),
+        ("lazy", "dense", True, "has read 142 of 600 reviews under this question."),
+        ("lazy", "hybrid", False, "of those read under your question. The list may change while"),
         ("base", "lexical", True, "that contain words of the query"),
     ],
 )
 def test_the_headline_says_what_kind_of_answer_it_is(path, mode, settled, says):
     result = SearchResult("q", "i", 1, path, mode, [Hit(Document("a", "x"), 0.5, 0.5)], 1.0)
-    assert says in search.headline(result, settled=settled)
+    assert says in search.headline(result, settled=settled, read="142 of 600 reviews")
+
+
+def test_a_stopped_search_promises_no_change():
+    result = SearchResult("q", "i", 1, "base", "hybrid", [Hit(Document("a", "x"), 0.5, 0.5)], 1.0)
+    assert search.headline(result, settled=False, stopped=True) == "First 1 review, without your question."
+
+
+def test_search_and_compare_ask_the_same():
+    asked = search.search_request(SearchQuestion(q="kettle", instruction="What broke?"), "stars < 3")
+    assert asked == SearchRequest("kettle", instruction="What broke?", k=HitPair().k, where="stars < 3")
+
+
+def answer(settled=False, **numbers):
+    return LiveAnswer(SearchResult("q", "i", 1, "base", "hybrid", [], 1.0), settled, (), **numbers)
+
+
+@pytest.mark.parametrize(
+    ("answers", "says", "share"),
+    [
+        ([answer()], "Choosing the reviews to read first …", None),
+        ([answer(read=81, of=140, left=120.0)], "81 of about 140 reviews read, about 2 minutes left", 81 / 140),
+        ([answer(read=81, of=140)], "81 of about 140 reviews read", 81 / 140),
+        ([answer(settled=True, read=9, of=9), answer(read=1, of=4)], "1 of about 4 reviews read", 0.25),
+        ([answer(read=81, of=140, left=120.0), answer()], "81 of about 140 reviews read", 81 / 140),
+        ([answer(waits=True)], "Waiting for another search …", None),
+    ],
+)
+def test_how_far_searches_are(answers, says, share):
+    progress = reading_progress(answers)
+    assert progress.sentence == says
+    assert progress.share == share
 
 
 def test_how_hits_moved():

@@ -7,7 +7,7 @@ ROWS = [
     {"id": f"{row:02}", "text": f"I {mood} this {product}, says number {row}.", "stars": row % 5 + 1}
     for row, (product, mood) in enumerate([(a, b) for a in ("kettle", "lamp", "toy") for b in ("love", "hate")] * 6)
 ]
-WAYS = "Let a language model read for it, teach it, or ask it in other words."
+WAYS = "Word the question differently, teach it with examples, or let a language model read the texts."
 NOT_FOLLOWED = f"This model does not follow this question; its commonest answers are kettle, lamp, toy. {WAYS}"
 COMMANDS = f"With --reader chat:MODEL, or with retriever teach --instruction '{ASKED}' EXAMPLES.jsonl"
 

@@ -4,11 +4,12 @@ import random
 
 import numpy as np
 import pytest
-from index_fakes import ALL_WORDS, FAULT, MOOD, FakeEncoder, Products, add_to_base, ids
+from index_fakes import ALL_WORDS, FAULT, MOOD, FakeEncoder, Products, RichEncoder, add_to_base, ids
 from sklearn.linear_model import Ridge
 
 from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.types import Document
+from retriever.index.search import searcher
 from retriever.index.search.feedback import FEWEST, REGULARISATION, directions
 from retriever.workspace import Index
 
@@ -64,6 +65,43 @@ def test_a_settled_search_reads_nothing_when_it_is_asked_again_and_gives_the_sam
     assert [(hit.document.id, hit.fused) for hit in again.hits] == [(hit.document.id, hit.fused) for hit in last.hits]
     index.search("lamp sad", instruction=MOOD, mode="dense", k=5)
     assert question.passes  # another query has not settled
+
+
+@pytest.mark.parametrize("judged", [True, False])
+def test_what_a_search_will_read_is_known_from_its_first_text(tmp_path, monkeypatch, judged):
+    if not judged:
+        monkeypatch.setattr(searcher, "wants_judging", lambda store, view: False)
+    seen = []
+    options = SearchOptions(token_budget=1200, prompt_tokens=10, candidates=400, rounds=2)
+    with Index(tmp_path / "index", encoder=RichEncoder(), plain=Products("plain"), search_options=options) as index:
+        index.add(Document(f"d{row:03}", text) for row, text in enumerate(TEXTS))
+        *_, last = index.search_progressively(REQUEST, lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (last.settling.read, last.settling.read)
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    assert all(abs(total - last.settling.read) <= 5 for _, total in seen), {total for _, total in seen}
+
+
+@pytest.mark.usefixtures("unjudged")
+def test_a_settled_search_gives_the_same_list_whatever_else_was_read(open_index, question):
+    index = open_index(rounds=5)
+    request = SearchRequest("kettle sad", instruction=MOOD, k=20)
+    last = index.search_many([request])[0]
+    for query in ("lamp angry", "knife calm"):
+        index.search(query, instruction=MOOD)
+    index.add([], instructions=[FAULT])
+    question.forget()
+    again = index.search_many([request])[0]
+    assert (question.passes, again.path) == ([], "lazy")
+    parts = [(hit.document.id, hit.score, hit.fused, hit.dense_rank, hit.lexical_rank, hit.words) for hit in last.hits]
+    assert parts == [
+        (hit.document.id, hit.score, hit.fused, hit.dense_rank, hit.lexical_rank, hit.words) for hit in again.hits
+    ]
+
+
+@pytest.mark.usefixtures("unjudged")
+def test_the_list_of_a_settled_search_is_not_that_of_other_weights(open_index):
+    last, other = (open_index(rounds=5, plain_weight=weight).search_many([REQUEST])[0] for weight in (0.5, 3))
+    assert [hit.fused for hit in last.hits] != [hit.fused for hit in other.hits]
 
 
 def test_who_stops_at_the_final_answer_has_it_noted_too(open_index, question):

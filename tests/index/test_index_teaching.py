@@ -10,6 +10,7 @@ from retriever.core.errors import EncoderMismatchError, InputError, UsageError
 from retriever.core.protocols import EncoderSpec
 from retriever.core.requests import SearchRequest
 from retriever.core.types import Document
+from retriever.index.teaching.labels import NONE_OF_THESE
 from retriever.workspace import Index
 
 
@@ -52,6 +53,29 @@ def test_what_was_taught_names_hits_and_clusters(moods):
     assert not groups_of(replace(found, material=alone)).silent.any()
     hits = moods.search("love happy", instruction=MOOD, mode="dense", k=5).hits
     assert {hit.words[0] for hit in hits} == {word}
+
+
+def test_answers_are_clear_that_are_well_ahead_of_the_others(taught):
+    torn = [Document(f"torn {bad}", f"love {bad}") for bad in ("sad", "mad", "glad sad")]
+    taught.add(torn)
+    ids = {document.id for document in (*CORPUS, *torn)}
+    assert taught.teaching.clear_answers(FAULT, ids) is None
+    answers = taught.teaching.clear_answers(MOOD, {*ids, "none such"})
+    store, view = taught._opened.store, taught.teaching.lessons(MOOD).view
+    head = taught._opened.sources.of(MOOD).head
+    expected = {}
+    for document in (*CORPUS, *torn):
+        row = store.vectors.get(view, store.documents.contents_of([document.id])).embeddings[0]
+        chances = row[:2] ** 2 / (row[:2] ** 2).sum()
+        if chances.max() >= 2.5 * chances.min():
+            expected[document.id] = head.answers[int(chances.argmax())]
+    assert answers == expected
+    assert 0 < len(answers) < len(ids)
+
+
+def test_none_of_these_is_no_clear_answer(moods):
+    moods.teaching.teach(MOOD, [(id, {"good": "good", "bad": NONE_OF_THESE}[answer]) for id, answer in EXAMPLES])
+    assert set(moods.teaching.clear_answers(MOOD, {document.id for document in CORPUS}).values()) == {"good"}
 
 
 def test_an_open_index_elsewhere_notices(moods, path):

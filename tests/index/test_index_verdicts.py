@@ -55,7 +55,7 @@ def test_an_encoder_that_gives_every_question_the_same_vectors_is_said_to_follow
     assert (found.level, found.chance, found.another_question) == ("not followed", 0.0, False)
     assert found.sentence == (
         "This model does not follow this question; its commonest answers are kettle, lamp, toy. "
-        "Let a language model read for it, teach it, or ask it in other words."
+        "Word the question differently, teach it with examples, or let a language model read the texts."
     )
 
 
@@ -90,7 +90,7 @@ def test_a_question_with_the_answers_of_one_for_the_topic_is_not_followed_whatev
     assert found.features["topic"] == pytest.approx(1)
     assert found.verdict.sentence == (
         "This model does not follow this question: its answers are those of another question (kettle, lamp, toy). "
-        "Let a language model read for it, teach it, or ask it in other words."
+        "Word the question differently, teach it with examples, or let a language model read the texts."
     )
     faults = judged(Reader(), plain=Topical())
     assert (faults.verdict.level, faults.verdict.another_question) == ("followed", False)
@@ -344,7 +344,9 @@ def test_clusters_of_a_question_that_is_not_followed_are_called_what_they_are(op
 def test_a_verdict_survives_json():
     verdict = Verdict(ASKED, "unclear", 0.5, 40, [("lid", 3)], True)
     assert verdict_of(json.loads(json.dumps(verdict.to_json()))) == verdict
-    assert verdict.sentence.endswith("Let a language model read for it, teach it, or ask it in other words.")
+    assert verdict.sentence.endswith(
+        "Word the question differently, teach it with examples, or let a language model read the texts."
+    )
     for spoiled in ({"level": "yes"}, {"answers": [1]}, {"chance": None}):
         with pytest.raises(ValueError, match="no "):
             verdict_of({**verdict.to_json(), **spoiled})

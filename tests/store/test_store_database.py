@@ -292,6 +292,8 @@ def test_documents_and_every_view_have_revisions_of_their_own(store, path, view_
         documents += 1
     store.settings.set("a", 2)
     store.views.touch(view_id)
+    store.documents.upsert([])
+    store.documents.upsert([Document("b", "Another text.", {"n": 1})])  # as it is
     assert store.documents_revision() == documents
 
 

@@ -39,15 +39,15 @@ class Answer:
     Attributes:
         ranking: contents, best first.
         vector: the query's (dim,), whose cosines with the contents are the scores of the hits; None for none.
-        dense: contents in the order of their vectors.
-        lexical: contents in the order of their words.
+        dense: the places of contents in the order of their vectors, from 1.
+        lexical: the places of contents in the order of their words, from 1.
         scored: whether the ranking's own numbers are these cosines.
     """
 
     ranking: Ranking
     vector: NDArray[np.float32] | None
-    dense: Sequence[int]
-    lexical: Sequence[int]
+    dense: Mapping[int, int]
+    lexical: Mapping[int, int]
     scored: bool = False
 
 
@@ -151,14 +151,13 @@ def as_results(
     Of a document's parts, the best is taken. Equal texts are one hit, of the first of their documents.
     """
     wanted = request.k + (request.like is not None)
-    rankings = [_beginning(store, where, answer.ranking, wanted) for answer in found.answers]
+    rankings = [beginning(store, where, answer.ranking, wanted) for answer in found.answers]
     contents = sorted({content_id for ranking in rankings for content_id in ranking.ids})
     documents = store.documents.expand(contents, where)
     words = {} if found.view is None else store.vectors.words(found.view.view_id, contents)
     took = (time.perf_counter() - started) * 1000
     results = []
     for query, answer, ranking in zip(queries, found.answers, rankings, strict=True):
-        dense, by_words = _places(answer.dense), _places(answer.lexical)
         toward = answer.vector
         best = best_vectors(store, found.view.view_id, ranking.ids, toward) if found.view and toward is not None else {}
         hits = [
@@ -167,8 +166,8 @@ def as_results(
                 fused if answer.scored else best[content_id].cosine if content_id in best else None,
                 fused,
                 _answered(words.get(content_id, ()), document, found.leads, request.instruction or ""),
-                dense_rank=dense.get(content_id),
-                lexical_rank=by_words.get(content_id),
+                dense_rank=answer.dense.get(content_id),
+                lexical_rank=answer.lexical.get(content_id),
                 part=best[content_id].part if content_id in best else None,
                 equal=equal,
             )
@@ -196,7 +195,7 @@ def _answered(words: Sequence[str], document: Document, leads: int, question: st
     return words and [*words[:leads], *distinct(in_whole_words(words[leads:], document.text), question)]
 
 
-def _beginning(store: Store, where: Filter | None, ranking: Ranking, wanted: int) -> Ranking:
+def beginning(store: Store, where: Filter | None, ranking: Ranking, wanted: int) -> Ranking:
     """Return the beginning of a ranking with so many texts of documents, and all that ties with its last content."""
     if not store.parts:
         return cut(ranking, wanted)
@@ -209,7 +208,7 @@ def _beginning(store: Store, where: Filter | None, ranking: Ranking, wanted: int
     return ranking
 
 
-def _places(ids: Sequence[int]) -> dict[int, int]:
+def places(ids: Sequence[int]) -> dict[int, int]:
     """Return the place of every content in a ranking, from 1."""
     return {content_id: place for place, content_id in enumerate(ids, start=1)}
 

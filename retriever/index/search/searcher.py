@@ -5,7 +5,7 @@ so that nothing is searched for twice.
 """
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -33,15 +33,16 @@ from retriever.index.search.lazy import (
     texts_to_read,
 )
 from retriever.index.search.patterns import holding
-from retriever.index.search.rankings import Answer, Answers, Ranking, as_results, cut, lexical, nearest
+from retriever.index.search.rankings import Answer, Answers, Ranking, as_results, cut, lexical, nearest, places
 from retriever.index.search.settling import (
     Asked,
     First,
     Reading,
+    Round,
     Unfinished,
     changed_hits,
-    has_settled,
     note_settled,
+    noted_answers,
     same_hits,
 )
 from retriever.index.search.view_searcher import LoadedView
@@ -51,6 +52,7 @@ from retriever.index.sources.filling import encode_queries
 from retriever.index.sources.source import Source
 from retriever.index.verdicts.judging import judge_view, sampled, wants_judging
 from retriever.store.database import Store
+from retriever.store.views import View
 
 T = TypeVar("T")
 
@@ -131,7 +133,8 @@ class Searcher:
         now = self._capped(search)
         pool = self._by_words(now)
         if now.request.mode == "lexical":
-            return self._answered(now, Answers(None, "base", [Answer(best, None, [], best.ids) for best in pool.words]))
+            by_words = [Answer(best, None, {}, places(best.ids)) for best in pool.words]
+            return self._answered(now, Answers(None, "base", by_words))
         return self._by_vectors(search, now, pool)
 
     def _by_vectors(self, search: Asked, now: Asked, pool: Found) -> First:
@@ -148,11 +151,14 @@ class Searcher:
             return self._answered(now, replace(answers, steps=_steps(source, request)))
         base_view = self._loaded(sources, base)
         if base_view is None:
-            nothing = Answer(Ranking([], []), None, [], [])
+            nothing = Answer(Ranking([], []), None, {}, {})
             return self._answered(now, Answers(None, "base", [nothing] * len(now.queries)))
         queries = as_vectors(now.queries, request, sources, source, base_view.view, weighed=weighed)
+        noted = None if view is None else noted_answers(self._store, search, self._options, view.view, queries.shown)
+        settled = noted is not None
+        if noted is not None and (search.where is None or search.where.known is None):
+            return self._answered(now, replace(noted, steps=_steps(source, request), leads=source.leads))
         pool = self._in_base(request, queries, pool)
-        settled = view is not None and has_settled(self._store, search, view.view)
         if view is not None and (mostly_filled(view, pool.allowed) or settled or not queries.read):
             answers = self._in_view(request, source, view, queries.shown(), pool)
             answers = replace(answers, steps=_steps(source, request))
@@ -174,7 +180,7 @@ class Searcher:
             Whether the last was final; not where the queries' vectors are not of the index's views any longer.
         """
         most = self._options.costly_rounds if begun.queries.source.costly else self._options.rounds
-        reading = Reading(begun, on_texts)
+        reading = Reading(begun, on_texts, most)
         before: list[SearchResult] | None = None
         for number in range(most):
             try:
@@ -183,13 +189,14 @@ class Searcher:
                 begun.queries.shown()  # now, and not while a state of the database is held
                 wanted, read = self._read(reading, number)
                 self._judge(reading)
-                results = self._steadily(lambda: self._final(begun))
+                last = self._steadily(lambda: self._final(begun))
             except RetrieverError:
                 if self._serves(begun):
                     raise
                 return False
-            if results is None:
+            if last is None:
                 return False
+            results = last.results
             whole = all(result.path == "complete" for result in results)
             same = before is not None and read > 0 and same_hits(before, results)
             exhausted = not wanted and reading.read == len(reading.tried)
@@ -198,7 +205,7 @@ class Searcher:
             progress = Settling(number + 1, reading.read, changed, settled)
             final = settled or not read or number + 1 == most  # what cannot be read now may be another time
             if settled or (final and read):  # the last round's list stands: asked again, the search gives the same one
-                note_settled(self._store, begun)
+                note_settled(self._store, begun.asked, self._options, last)
             yield [replace(result, final=final, settling=progress) for result in results]
             if final:
                 return True
@@ -214,6 +221,8 @@ class Searcher:
     def _read(self, reading: Reading, number: int) -> tuple[int, int]:
         """Embed what the view of the instruction lacks, as far as a round reaches.
 
+        The first of several rounds is known to be followed by another: only two lists can be compared.
+
         Returns:
             How many texts were wanted, and how many of them were read.
         """
@@ -223,7 +232,7 @@ class Searcher:
         self._embed_answers(queries)
         learns = queries.asked is None and not mostly_filled(view, pool.allowed)
         parts = 2 if learns and not queries.source.costly else 1
-        wanted = read = 0
+        wanted = read = reading.ahead = 0
         for part in range(parts):
             if learns and (number or part):
                 pool = replace(pool, learned=self._learned(reading.begun))
@@ -232,7 +241,10 @@ class Searcher:
                 chosen = self._worth_reading(reader, view, pool, reading, share=1 / parts)
             if chosen:
                 after = len(chosen) * (parts - 1 - part)  # about as many
-                notify = texts_read(reader, list(chosen.values()), reading.on_texts, before=reading.read, after=after)
+                if number == 0 and reading.most > 1:
+                    rest = len(view.lacking(pool.allowed)) - len(chosen) - after
+                    reading.ahead = max(0, min(reading.read + len(chosen) + after, rest))
+                notify = self._notify(reading, chosen, after)
                 self._views.keep(queries.sources, filled, list(chosen), notify)
                 reading.tried.update(chosen)
                 done = len(chosen) - len(self._store.vectors.missing(view.view.view_id, list(chosen)))
@@ -240,29 +252,48 @@ class Searcher:
                 wanted, read = wanted + len(chosen), read + done
         return wanted, read
 
+    def _notify(self, reading: Reading, texts: Mapping[int, str], after: int) -> Callable[[int], None] | None:
+        """Return what tells how many texts are read, of all that are known to be read; ``after`` of this round."""
+        if reading.on_texts is None:
+            return None
+        queries = reading.begun.queries
+        behind = after + reading.ahead + len(set(self._unread_sample(queries)).difference(texts))
+        reader = queries.source.root.reader
+        return texts_read(reader, list(texts.values()), reading.on_texts, before=reading.read, after=behind)
+
     def _judge(self, reading: Reading) -> None:
         """Judge whether the question is followed where nobody has: the order of the hits depends on it.
 
         The view keeps the sample of texts that is read for it.
         """
         queries, on_texts = reading.begun.queries, reading.on_texts
-        view = None if queries.source.costly else queries.sources.view(queries.source.root)
-        if view is None or not wants_judging(self._store, view):
+        view = self._unjudged(queries)
+        if view is None:
             return
-        sample = sampled(self._store.documents.live_contents())
-        unread = self._store.documents.texts(self._store.vectors.missing(view.view_id, sample))
+        unread = self._store.documents.texts(self._unread_sample(queries))
         if unread:
-            reader, texts = queries.source.root.reader, list(unread.values())
-            notify = texts_read(reader, texts, on_texts, before=reading.read)
+            notify = self._notify(reading, unread, after=0)
             self._views.keep(queries.sources, queries.filled, list(unread), notify)
             reading.tried.update(unread)
             reading.read += len(unread)
 
         def still(done: int, total: int) -> None:
             if on_texts is not None:
-                on_texts(reading.read, reading.read)
+                on_texts(reading.read, reading.read + reading.ahead)
 
         judge_view(self._store, queries.sources.encoders, view, on_texts=still)
+
+    def _unjudged(self, queries: Queries) -> View | None:
+        """Return the view whose question has yet to be judged; None where there is none."""
+        view = None if queries.source.costly else queries.sources.view(queries.source.root)
+        return view if view is not None and wants_judging(self._store, view) else None
+
+    def _unread_sample(self, queries: Queries) -> list[int]:
+        """Return the texts that a verdict has yet to read."""
+        view = self._unjudged(queries)
+        if view is None:
+            return []
+        return self._store.vectors.missing(view.view_id, sampled(self._store.documents.live_contents()))
 
     def _worth_reading(
         self, reader: Encoder, view: LoadedView, pool: Found, reading: Reading, *, share: float
@@ -291,7 +322,7 @@ class Searcher:
             teachers = [self._views.loaded(queries.base), *self._views.complete_beside(queries.source.root)]
             return learned_rankings(self._store, teachers, view, queries.shown(), depth, begun.found.allowed)
 
-    def _final(self, begun: Unfinished) -> list[SearchResult] | None:
+    def _final(self, begun: Unfinished) -> Round | None:
         """Answer from the instruction's view as it is now; what was found before is used where it still holds."""
         now, queries, pool = self._capped(begun.asked), begun.queries, begun.found
         view = self._loaded(queries.sources, queries.source)
@@ -300,7 +331,8 @@ class Searcher:
         if pool.state != state_of(self._store, queries.base):
             pool = self._in_base(now.request, queries, self._by_words(now))
         answers = self._in_view(now.request, queries.source, view, queries.shown(), pool)
-        return self._answered(now, replace(answers, steps=_steps(queries.source, now.request))).results
+        answers = replace(answers, steps=_steps(queries.source, now.request))
+        return Round(answers, self._answered(now, answers).results)
 
     def _by_words(self, search: Asked) -> Found:
         """Find what the filter allows and what the words of the queries find, where they have a say."""
@@ -351,7 +383,7 @@ class Searcher:
                 held.ids + lacking, held.scores + [last - STEP * place for place in range(1, len(lacking) + 1)]
             )
             ranking = fusion.together(view, toward, behind, pool, number)
-            answers.append(Answer(ranking, vector, behind.ids, words.ids))
+            answers.append(Answer(ranking, vector, places(behind.ids), places(words.ids)))
         return Answers(view.view, "lazy", answers, leads=source.leads)
 
     def _fused(
@@ -370,7 +402,7 @@ class Searcher:
         pure = not (view.shift.any() or pool.beside)
         scored = request.mode == "dense" and pure  # the rankings' numbers are the cosines
         answers = [
-            Answer(ranking, vector, by_vector.ids, words.ids, scored)
+            Answer(ranking, vector, places(by_vector.ids), places(words.ids), scored)
             for ranking, vector, by_vector, words in zip(rankings, vectors, dense, pool.words, strict=True)
         ]
         return Answers(view.view, path, answers)

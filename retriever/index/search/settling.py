@@ -1,14 +1,20 @@
 """A search on its way from its first answer to one that does not change: what is carried from round to round."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
+from typing import Any
 
-from retriever.core.requests import SearchRequest
+import numpy as np
+from numpy.typing import NDArray
+
+from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.results import SearchResult
+from retriever.core.types import Embeddings
 from retriever.index.encoding import OnTexts
 from retriever.index.search.lazy import Found, Queries
+from retriever.index.search.rankings import Answer, Answers, Ranking, beginning
 from retriever.store.database import Store
 from retriever.store.filters import Filter
 from retriever.store.views import View
@@ -41,6 +47,14 @@ class First:
     unfinished: Unfinished | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What a round of reading leads to."""
+
+    answers: Answers
+    results: list[SearchResult]
+
+
 @dataclass(slots=True)
 class Reading:
     """The reading of a search under way.
@@ -48,13 +62,17 @@ class Reading:
     Attributes:
         begun: the search.
         on_texts: told of texts that are read.
+        most: rounds that may be read.
         read: texts that were read.
+        ahead: texts that the next round will read, about, as far as it is known that there is one.
         tried: texts that a reader was asked about, whether it answered or not.
     """
 
     begun: Unfinished
     on_texts: OnTexts | None
+    most: int
     read: int = 0
+    ahead: int = 0
     tried: set[int] = field(default_factory=set)
 
 
@@ -74,20 +92,41 @@ def changed_hits(before: Sequence[SearchResult], after: Sequence[SearchResult]) 
     return sum(len(set(new).difference(old)) for old, new in pairs)
 
 
-def _digest(query: str, search: Asked) -> bytes:
+def _digest(query: str, search: Asked, options: SearchOptions) -> bytes:
     """Return what tells a search from others of the same instruction."""
     request = replace(search.request, query=query, instruction=None, reader=None, like=None)
-    return sha256(repr((request, search.request.like)).encode()).digest()
+    return sha256(repr((request, search.request.like, options)).encode()).digest()
 
 
-def note_settled(store: Store, begun: Unfinished) -> None:
-    """Note that the searches have settled, for when they are asked again."""
-    view = begun.queries.sources.view(begun.queries.source)
-    if view is not None:
-        for query in begun.asked.queries:
-            store.best_effort_write(partial(store.settled.put, view.view_id, _digest(query, begun.asked)))
+def note_settled(store: Store, asked: Asked, options: SearchOptions, last: Round) -> None:
+    """Note the rankings that searches have settled on, for when they are asked again."""
+    if last.answers.view is None:
+        return
+    wanted = asked.request.k + (asked.request.like is not None)
+    for query, answer in zip(asked.queries, last.answers.answers, strict=True):
+        first = beginning(store, asked.where, answer.ranking, wanted)
+        rows = [
+            [content_id, float(score), answer.dense.get(content_id), answer.lexical.get(content_id)]
+            for content_id, score in zip(first.ids, first.scores, strict=True)
+        ]
+        put = partial(store.settled.put, last.answers.view.view_id, _digest(query, asked, options), rows)
+        store.best_effort_write(put)
 
 
-def has_settled(store: Store, asked: Asked, view: View) -> bool:
-    """Return whether the searches have settled in a view that has lost nothing since."""
-    return all(store.settled.holds(view.view_id, _digest(query, asked)) for query in asked.queries)
+def noted_answers(
+    store: Store, asked: Asked, options: SearchOptions, view: View, shown: Callable[[], Embeddings]
+) -> Answers | None:
+    """Return the rankings that searches settled on in a view that has lost nothing since; None where one has not.
+
+    ``shown`` gives the queries' vectors (n, dim), which the rankings' scores come from.
+    """
+    noted: list[Any] = [store.settled.get(view.view_id, _digest(query, asked, options)) for query in asked.queries]
+    if None in noted:
+        return None
+    return Answers(view, "lazy", [_noted(rows, vector) for rows, vector in zip(noted, shown(), strict=True)])
+
+
+def _noted(rows: list[tuple[int, float, int | None, int | None]], vector: NDArray[np.float32]) -> Answer:
+    ranking = Ranking([row[0] for row in rows], [row[1] for row in rows])
+    dense = {content_id: place for content_id, _, place, _ in rows if place is not None}
+    return Answer(ranking, vector, dense, {content_id: place for content_id, *_, place in rows if place is not None})

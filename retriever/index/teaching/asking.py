@@ -15,7 +15,11 @@ from numpy.typing import NDArray
 from retriever.core.types import Document, Embeddings, Ids
 from retriever.index.search.centering import sample
 from retriever.index.sources.catalog import Listed, Sources
+from retriever.index.teaching.labels import NONE_OF_THESE
 from retriever.store.database import Store
+
+CLEAR = 2.5
+"""How many times as probable as the others on average an answer is that a text clearly gives."""
 
 LOOKED_AT = 2000
 """Most texts that are chosen from."""
@@ -84,6 +88,23 @@ def worth_answering(
             guess = guesses.answers[int(guesses.probable[row].argmax())]
             requests.append(Asked(document, guess, float(certainty[row])))
     return requests
+
+
+def clear_answers(store: Store, sources: Sources, shown: Listed, ids: Collection[str]) -> dict[str, str] | None:
+    """Return the learned answers of documents in a view, as `Teaching.clear_answers` does."""
+    with store.snapshot():
+        held = store.vectors.get(shown.view.view_id, store.documents.contents_of(ids)).content_ids
+        guesses = sources.open(shown).guesses(sources.stored, held)
+        if guesses is None:
+            return None
+        documents = store.documents.expand(held.tolist())
+    least = CLEAR / (CLEAR + len(guesses.answers) - 1)
+    answers = {}
+    for content_id, probable in zip(held.tolist(), guesses.probable, strict=True):
+        answer = guesses.answers[int(probable.argmax())]
+        if probable.max() >= least and answer != NONE_OF_THESE:
+            answers.update({document.id: answer for document in documents[content_id] if document.id in ids})
+    return answers
 
 
 def _certainty(probable: NDArray[np.float32]) -> NDArray[np.float32]:

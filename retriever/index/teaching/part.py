@@ -20,7 +20,7 @@ from retriever.index.sources.answers import Answers
 from retriever.index.sources.catalog import Listed, current, serving, sources_of
 from retriever.index.sources.limits import Spent
 from retriever.index.sources.making import Making, place
-from retriever.index.teaching.asking import Asked, Grouping, worth_answering
+from retriever.index.teaching.asking import Asked, Grouping, clear_answers, worth_answering
 from retriever.index.teaching.examples import (
     LEAST,
     Example,
@@ -322,6 +322,16 @@ class Teaching:
         if shown is None or store.vectors.count_live(shown.view.view_id) < len(store.documents.live_contents()):
             shown = serving(among, "")  # a view that is not whole holds the texts that were indexed or found first
         return [] if shown is None else worth_answering(store, sources, shown, self._group, count, answered)
+
+    def clear_answers(self, instruction: str, ids: Collection[str]) -> dict[str, str] | None:
+        """Return the learned answers of those documents that clearly give one, by id; None where nothing was taught.
+
+        Documents whose likeliest answer is hardly likelier than the others, or is `NONE_OF_THESE`, are left out.
+        """
+        store = self._opened.store
+        sources = sources_of(store)
+        shown = serving(sources.listed(), instruction)
+        return None if shown is None else clear_answers(store, sources, shown, ids)
 
     def verdict(self, instruction: str) -> Verdict | None:
         """Return whether the model follows an instruction, as it was found; None where nobody has looked yet."""

@@ -31,7 +31,7 @@ def main() -> None:
     where = filters.choose(resources.profile(index))
     _ask(suggestions(resources.status(index).views))
     if not pair.q.strip():
-        st.text("Enter a query and two questions: the page shows how the second one changes the hits.")
+        st.text("Enter a query and two questions: the page shows how the second question changes the hits.")
         return
     request = SearchRequest(pair.q, k=pair.k, where=where)
     requests = tuple(replace(request, instruction=instruction) for instruction in (pair.first, pair.second))
@@ -57,13 +57,13 @@ def _show(index: Index, answers: Sequence[LiveAnswer]) -> None:
         if change.moved:
             download(lambda: model.rows(change), "comparison.csv")
     ready = first.settled and second.settled
-    if not ready:
-        st.caption("First hits. The model is reading the best candidates.")
+    if not (ready or first.stopped or second.stopped):
+        st.caption("First hits. The lists may change while the model reads more.")
     for place, column, answer in zip(_SIDES, st.columns(2, gap="medium"), answers, strict=True):
         with column:
             instruction = answer.result.instruction
             st.markdown(f"**{text.plain(instruction)}**" if instruction else "**Without a question**")
-            show_verdict(index, instruction, ready=ready, place=place)
+            show_verdict(index, instruction, ready=ready, place=place, boxed=True)
     sides = [model.side(change, which, columns) for which in range(len(_SIDES))]
     for pair in zip_longest(*sides):
         for place, column, hit in zip(_SIDES, st.columns(2, gap="medium"), pair, strict=True):

@@ -1,20 +1,21 @@
 """Searches that go on while their first answer is looked at, the same for every page that searches."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import streamlit as st
 
+from retriever.core.pace import Pace
 from retriever.core.requests import SearchRequest
 from retriever.core.results import SearchResult
 from retriever.index.encoding import OnTexts
 from retriever.serving.jobs import Job, Jobs
 from retriever.workspace import Index
 from retriever_app import readers, reading, resources, state, text
-from retriever_app.background import FOREGROUND
-from retriever_app.components import show_problem
-from retriever_app.pages.search.model import reading_line
+from retriever_app.background import FOREGROUND, Progress
+from retriever_app.components import progress_box, show_problem
 
 FIRST_SECONDS = 120.0  # seconds that a page waits for a first answer; the model may have to be loaded for it
 
@@ -29,7 +30,11 @@ class LiveAnswer:
     Attributes:
         settled: whether they are the last word.
         first: the ids of the first answer's.
-        read: how many texts are read for the last one; it sets no answers apart.
+        read: how many texts are read for the last one; like the three below, it sets no answers apart.
+        of: how many will be, about; 0 while nobody knows.
+        left: seconds that the rest takes; None while nobody knows.
+        waits: whether it has yet to begin to read, since another search reads.
+        stopped: whether somebody stopped it before they were.
         unread: texts that a language model was not asked about, since a limit of the settings was reached.
     """
 
@@ -37,6 +42,10 @@ class LiveAnswer:
     settled: bool
     first: tuple[str, ...]
     read: int = field(default=0, compare=False)
+    of: int = field(default=0, compare=False)
+    left: float | None = field(default=None, compare=False)
+    waits: bool = field(default=False, compare=False)
+    stopped: bool = False
     unread: int = 0
 
 
@@ -53,7 +62,7 @@ class Running:
         if (self.name, self.requests) != (name, requests):
             return False
         snapshot = self.job.snapshot()
-        return not snapshot.over or snapshot.result == index.revision
+        return not snapshot.over or snapshot.status == "stopped" or snapshot.result == index.revision
 
 
 def live_answers(index: Index, requests: tuple[SearchRequest, ...], page: str) -> Sequence[LiveAnswer] | None:
@@ -83,7 +92,10 @@ def live_answers(index: Index, requests: tuple[SearchRequest, ...], page: str) -
         st.text("The model takes unusually long to answer. Reload the page in a minute.")
         return None
     answers: tuple[LiveAnswer, ...] = snapshot.progress
-    if not all(answer.settled for answer in answers):
+    if snapshot.status == "stopped":
+        answers = tuple(replace(answer, stopped=not answer.settled) for answer in answers)
+        _offer_to_continue(name, answers)
+    elif not all(answer.settled for answer in answers):
         _watch(running.job, answers)
     if unread := max(answer.unread for answer in answers):
         st.caption(
@@ -98,8 +110,28 @@ def _watch(job: Job, shown: Sequence[LiveAnswer]) -> None:
     snapshot = job.snapshot()
     if snapshot.over or snapshot.progress != shown:
         state.rerun()
-    line = reading_line(sum(answer.read for answer in snapshot.progress if not answer.settled))
-    st.caption(f":material/hourglass_top: {line}")
+    progress_box(job, reading_progress(snapshot.progress), "search")
+
+
+def reading_progress(answers: Sequence[LiveAnswer]) -> Progress:
+    """Return how far the searches are that have not settled, with the time left once all of them read."""
+    reading = [answer for answer in answers if not answer.settled]
+    if any(answer.waits for answer in reading):
+        return Progress("Waiting for another search")
+    begun = [answer for answer in reading if answer.of]
+    if not begun:
+        return Progress("Choosing the reviews to read first")
+    read, of = sum(answer.read for answer in begun), sum(answer.of for answer in begun)
+    doing = f"{read:,} of about {text.count(of, 'review')} read"
+    return Progress(doing, read / of, begun[0].left if len(begun) == len(reading) else None)
+
+
+def _offer_to_continue(name: str, answers: Sequence[LiveAnswer]) -> None:
+    """Say that a search was stopped, with a button that begins it again; what it has read is kept."""
+    read = text.count(sum(answer.read for answer in answers), "review")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(f"Stopped after {read}: these are the first hits.")
+        st.button("Continue", on_click=lambda: st.session_state.pop(name), key=f"continue {name}", type="tertiary")
 
 
 def start(jobs: Jobs, index: Index, requests: Sequence[SearchRequest]) -> Job:
@@ -116,21 +148,30 @@ def start(jobs: Jobs, index: Index, requests: Sequence[SearchRequest]) -> Job:
 def _search(job: Job, index: Index, requests: Sequence[SearchRequest]) -> int:
     answers: list[LiveAnswer] = []
 
+    def tell(place: int, answer: LiveAnswer) -> None:
+        answers[place] = answer
+        job.tell(tuple(answers))
+
     def reporting(place: int) -> OnTexts:
+        pace = Pace()
+
         def report(done: int, texts: int) -> None:
             job.check()
-            answers[place] = replace(answers[place], read=done)
-            job.tell(tuple(answers))
+            tell(place, replace(answers[place], read=done, of=texts, left=pace.left(done / max(1, texts))))
 
         return report
+
+    def waiting(place: int) -> Callable[[bool], None]:
+        return lambda waits: tell(place, replace(answers[place], waits=waits))
 
     begun = [_first(index, request, reporting(place)) for place, request in enumerate(requests)]
     answers += [answer for answer, _ in begun]
     job.tell(tuple(answers))
     for place, (answer, rest) in enumerate(begun):
         if not answer.settled:
-            answers[place] = replace(_last(job, answer, rest), unread=index.teaching.spent.unread)
-            job.tell(tuple(answers))
+            with _turn(job, waiting(place)):
+                *_, result = answer.result, *rest
+            tell(place, LiveAnswer(result, True, answer.first, unread=index.teaching.spent.unread))
     return index.revision
 
 
@@ -142,8 +183,16 @@ def _first(index: Index, request: SearchRequest, on_texts: OnTexts) -> tuple[Liv
     return LiveAnswer(result, result.final, first), answers
 
 
-def _last(job: Job, answer: LiveAnswer, rest: Iterator[SearchResult]) -> LiveAnswer:
-    with _READING:
+@contextmanager
+def _turn(job: Job, tell: Callable[[bool], None]) -> Iterator[None]:
+    """Be the one search that reads; ``tell`` is given whether it waits for its turn."""
+    if not _READING.acquire(blocking=False):
+        tell(True)
+        while not _READING.acquire(timeout=_REFRESH_SECONDS):
+            job.check()
+        tell(False)
+    try:
         job.check()
-        *_, result = answer.result, *rest
-    return LiveAnswer(result, True, answer.first)
+        yield
+    finally:
+        _READING.release()

@@ -5,12 +5,19 @@ from typing import Any
 
 from retriever.core.options import Option
 from retriever.core.requests import SearchRequest
-from retriever.core.results import SearchResult, ViewStatus
+from retriever.core.results import IndexStatus, SearchResult, ViewStatus
 from retriever.forms import made, public, state_of
 from retriever_app import text
 
-SUGGESTED = ("What broke?", "How does the customer feel?", "What is it used for?")
+SUGGESTED = (
+    "What kind of product is this review about?",
+    "How does the customer feel about it?",
+    "What is it used for?",
+    "What broke?",
+)
+"""Questions that fit reviews, first those that the model which comes with retriever follows."""
 MOST_SUGGESTED = 8
+_PLACES = {"followed": 0, None: 1, "unclear": 2, "not followed": 3}  # of questions, by whether they are followed
 MOST_HITS = 100
 LONGEST = 1000  # characters of an option
 _NAMES = {"query": "q"}  # what a link calls an option
@@ -58,32 +65,45 @@ def search_request(question: Any, where: str | None) -> SearchRequest | None:  #
 
 
 def suggestions(views: Iterable[ViewStatus]) -> list[str]:
-    """Return instructions to choose from: those asked of this index, the latest first, then those that fit reviews."""
+    """Return questions to choose from: those asked of this index, the latest first, then those that fit reviews.
+
+    Questions that are followed or were taught go before all others, and those that are not followed come last.
+    """
     own = sorted((view for view in views if view.instruction), key=lambda view: view.last_used, reverse=True)
-    return list(dict.fromkeys([*(view.instruction for view in own[: MOST_SUGGESTED - 3]), *SUGGESTED]))
+    asked = list(dict.fromkeys(view.instruction for view in own))[: MOST_SUGGESTED - len(SUGGESTED)]
+    places: dict[str, int] = {}
+    for view in own:
+        level = "followed" if view.taught else view.verdict.level if view.verdict else None
+        places[view.instruction] = min(_PLACES[level], places.get(view.instruction, max(_PLACES.values())))
+    return sorted(dict.fromkeys([*asked, *SUGGESTED]), key=lambda question: places.get(question, _PLACES[None]))
 
 
-def headline(result: SearchResult, *, settled: bool) -> str:
-    """Describe the kind of answer, in a sentence."""
+def headline(result: SearchResult, *, settled: bool, stopped: bool = False, read: str = "") -> str:
+    """Describe the kind of answer, in a sentence.
+
+    ``read`` is how many reviews the model has read under the question, "142 of 600 reviews", where that is known.
+    """
     hits = text.count(len(result.hits), "review")
     if not result.hits:
         return "Nothing found."
     if result.mode == "lexical":
         return f"{hits} that contain words of the query."
     if not settled:
-        by = "found without the question" if result.path == "base" else "of those read under the question"
-        return f"First {hits}, {by}. The model is reading the best candidates under it."
+        by = "without your question" if result.path == "base" else "of those read under your question"
+        return f"First {hits}, {by}.{'' if stopped else ' The list may change while the model reads more.'}"
     kinds = {
         "base": f"Found {'by meaning and words' if result.mode == 'hybrid' else 'by meaning'}, without a question.",
         "complete": "The model has read all reviews under this question.",
-        "lazy": "The model has read the best candidates under this question.",
+        "lazy": f"The model has read {read or 'some reviews'} under this question.",
     }
     return f"{hits}. {kinds[result.path]}"
 
 
-def reading_line(done: int) -> str:
-    """Describe how many candidates a search has read; how many there will be depends on what it finds in them."""
-    return f"{text.count(done, 'review')} read so far" if done else "Choosing candidates …"
+def read_of(status: IndexStatus, view_id: int | None) -> str:
+    """Return how many texts of an index a view has, "142 of 600 reviews"; empty where the index has no such view."""
+    view = next((view for view in status.views if view.view == view_id), None)
+    noun = "sentence" if status.units == "sentences" else "review"
+    return "" if view is None else f"{round(view.coverage * status.texts):,} of {text.count(status.texts, noun)}"
 
 
 def rows(result: SearchResult) -> list[dict[str, object]]:

@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 import streamlit as st
 
+from retriever.core.results import SearchResult
 from retriever.workspace import Index
 from retriever_app import cards, filters, readers, reading, resources, state, text
-from retriever_app.cards import Card
+from retriever_app.cards import Card, KnownAnswers
 from retriever_app.components import download, instruction_box, number_box, review_card, text_box
 from retriever_app.examples import example_menu
 from retriever_app.pages.search import model
@@ -75,25 +76,33 @@ def _like_banner(index: Index, like: str) -> None:
 
 def _invite(index: Index) -> None:
     count = text.count(resources.status(index).documents, "review")
-    st.text(f"{count}. Enter a query. A question says what the model should look at in every review.")
+    st.text(f"{count}. Enter a query. A question tells the model what to look for in every review.")
 
 
 def _show(index: Index, query: str, answer: LiveAnswer, suggestions: list[str]) -> None:
     result = answer.result.shown
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        st.caption(text.plain(model.headline(result, settled=answer.settled)))
+        read = model.read_of(resources.status(index), result.view)
+        headline = model.headline(result, settled=answer.settled, stopped=answer.stopped, read=read)
+        st.caption(text.plain(headline))
         if result.hits:
             download(lambda: model.rows(result), "hits.csv")
     if result.view is not None:
-        show_verdict(index, result.instruction, ready=answer.settled)
+        show_verdict(index, result.instruction, ready=answer.settled, boxed=True)
     if answer.settled:
         answers = [(hit.unit or hit.document, hit.words) for hit in result.hits]
         reading.show_answers(index, result.instruction, readers.answer_rows(answers))
     ids = [hit.document.id for hit in result.hits]
     moved = model.moved(answer.first, ids) if answer.settled else {}
     mark = example_menu(index, result.instruction, result.hits)
-    for shown in cards.hit_cards(result.hits, resources.columns(index), moved, query):
+    known = _known_answers(index, result) if result.instruction else None
+    for shown in cards.hit_cards(result.hits, resources.columns(index), moved, query, known):
         review_card(shown, menu=lambda card: _menu(card, suggestions, mark))
+
+
+def _known_answers(index: Index, result: SearchResult) -> KnownAnswers:
+    question, ids = result.instruction or "", {(hit.unit or hit.document).id for hit in result.hits}
+    return KnownAnswers(index.teaching.labels(question).examples, index.teaching.clear_answers(question, ids))
 
 
 def _menu(card: Card, suggestions: list[str], mark: Callable[[Card], None]) -> None:
@@ -115,7 +124,7 @@ def _more_like(card: Card, suggestions: list[str]) -> None:
         key=key,
         on_click=take,
         type="tertiary",
-        format_func=lambda option: f"under: {text.plain(option)}" if option else "without a question",
+        format_func=lambda option: f"for: {text.plain(option)}" if option else "without a question",
     )
 
 
