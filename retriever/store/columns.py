@@ -44,7 +44,7 @@ def _batches(ids: Sequence[int] | Sequence[str]) -> Iterator[str]:
     return (json.dumps(ids[start : start + BATCH]) for start in range(0, len(ids), BATCH))
 
 
-def stored_json(text: str) -> Any:  # noqa: ANN401 - whatever was stored
+def stored_json(text: str | bytes) -> Any:  # noqa: ANN401 - whatever was stored
     """Return the value of a JSON text.
 
     Raises:

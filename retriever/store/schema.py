@@ -10,7 +10,7 @@ from pathlib import Path
 from retriever.core.errors import IndexNotFoundError, InputError, SchemaError
 from retriever.store.connection import Connections, connect, explain
 
-VERSION = 5
+VERSION = 4
 """Version of the tables below; the database holds it as its ``user_version``."""
 
 _TABLES = f"""
@@ -112,11 +112,10 @@ CREATE TABLE samples (
     chance REAL NOT NULL,
     PRIMARY KEY (view_id, population, content_id)
 ) STRICT, WITHOUT ROWID;
--- Searches that went on until their hits no longer changed, in which state of documents and view, with their lists.
+-- Searches that went on until their hits no longer changed, in which state of documents and view.
 CREATE TABLE settled (
     view_id INTEGER NOT NULL REFERENCES views (view_id) ON DELETE CASCADE,
     search BLOB NOT NULL,     -- hash of the query and its options
-    ranking TEXT NOT NULL,    -- [content id, score, place by vectors, place by words], best first
     documents INTEGER NOT NULL,
     removals INTEGER NOT NULL,
     PRIMARY KEY (view_id, search)

@@ -176,29 +176,36 @@ class VerdictTable(Table):
 
 
 _SETTLED = (
-    "SELECT ranking FROM settled JOIN views USING (view_id) JOIN revision ON revision.documents = settled.documents "
+    "SELECT search FROM settled JOIN views USING (view_id) JOIN revision ON revision.documents = settled.documents "
     "WHERE view_id = ? AND settled.removals = views.removals"
 )
+_OF_SEARCH = "substr(search, 1, ?) = ?"
 
 
 class SettledTable(Table):
-    """The rankings that searches settled on, so that asked again they read nothing and give the same list."""
+    """The rankings that searches settled on, so that asked again they read nothing and give the same list.
+
+    A row's key is the hash of the search with the ranking behind it, as JSON: a column of its own would have made every
+    earlier index one of another version.
+    """
 
     def get(self, view_id: int, search: bytes) -> JSON:
         """Return the ranking of a search that has settled in a view; None if texts or vectors changed since.
 
         Vectors that were added count as no change. The search is given by a hash of the query and its options.
         """
-        row = self._db.row(f"{_SETTLED} AND search = ?", (view_id, search))
-        return None if row is None else stored_json(row[0])
+        row = self._db.row(f"{_SETTLED} AND {_OF_SEARCH}", (view_id, len(search), search))
+        ranking = b"" if row is None else row[0][len(search) :]
+        return stored_json(ranking) if ranking else None
 
     def put(self, view_id: int, search: bytes, ranking: JSON) -> None:
         """Note the ranking that a search settled on; of a view that is gone nothing is stored."""
         with self._db.writing(data=False):
+            self._db.write(f"DELETE FROM settled WHERE view_id = ? AND {_OF_SEARCH}", (view_id, len(search), search))
             self._db.write(
-                "INSERT OR REPLACE INTO settled SELECT view_id, ?, ?, revision.documents, removals "
-                "FROM views, revision WHERE view_id = ?",
-                (search, json.dumps(ranking, allow_nan=False), view_id),
+                "INSERT INTO settled SELECT view_id, ?, revision.documents, removals FROM views, revision "
+                "WHERE view_id = ?",
+                (search + json.dumps(ranking, allow_nan=False).encode(), view_id),
             )
 
 
