@@ -72,7 +72,8 @@ def test_every_command_with_a_device_is_tried_here():
     assert {one.__name__ for one in commands.values()} == {"possible_device"}
 
 
-def test_the_device_reaches_the_encoder(indexed, loaded):
+def test_the_device_reaches_the_encoder(indexed, loaded, monkeypatch):
+    monkeypatch.setattr("retriever.index.verdicts.diagnosis.LEAST_TEXTS", 1)
     for argv in (*LOADING.values(), ["index", "corpus.jsonl", "--index", "new"]):
         loaded.clear()
         # cpu:0 is nowhere the default.
