@@ -44,7 +44,8 @@ def drop_a_file_and_search_it(page):
     go(page, "Search")
     ask(page, "Search for", "I love my kettle")
     page.get_by_text(re.compile(r"^6 reviews\. ")).wait_for()
-    rest(page)  # the cards are drawn after that line
+    page.get_by_text("I love this kettle.").first.wait_for()  # the cards are drawn after that line
+    rest(page)
     assert read(page)[0] == "I love this kettle."
 
 

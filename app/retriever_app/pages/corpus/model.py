@@ -23,6 +23,8 @@ ROLES = {
     "id": "Id",
 }
 MOST_PRODUCTS = 12
+SEEN_SECONDS = 5.0
+"""Seconds after which a sentence on the page was seen: what the user does next takes it away."""
 _PREVIEW_ROWS = 5
 
 

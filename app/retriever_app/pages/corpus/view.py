@@ -1,5 +1,6 @@
 """Corpus: from a file of reviews to an index, and what an index holds."""
 
+import time
 from collections.abc import Mapping
 from functools import partial
 from importlib.resources import files
@@ -24,6 +25,7 @@ from retriever_app.text import calling
 
 _KEPT_FILE = "corpus: kept"
 _BOX = "corpus: box"
+_DONE = "corpus: done"
 _ICON = files("retriever_app").joinpath("icon.svg").read_text(encoding="utf-8")
 
 
@@ -62,6 +64,9 @@ def _welcome() -> None:
 
 def _indexings() -> None:
     """Show every indexing that goes on, has ended, or waits to be continued."""
+    seen = time.monotonic() - model.SEEN_SECONDS
+    done = st.session_state.get(_DONE, {})
+    st.session_state[_DONE] = {index: told for index, told in done.items() if told[1] > seen}
     unfinished = intake.unfinished(resources.folder().folder)
     waiting = list(unfinished.plans)
     for name, job in resources.jobs().named("index ").items():
@@ -72,6 +77,7 @@ def _indexings() -> None:
             st.text(job.title)
             watch(job, job.title, partial(_search_meanwhile, name.removeprefix("index ")))
         waiting = [other for other in waiting if other != plan]
+    _done()
     for plan in waiting:
         _waiting(plan, f"The indexing of {plan.name} was not finished.")
     for folder in unfinished.unreadable:
@@ -99,7 +105,11 @@ def _ended(name: str, job: Job, plan: Plan | None) -> None:
     if snapshot.status == "stopped" and plan is not None:
         _waiting(plan, stopped)
         return
-    index = name.removeprefix("index ")
+    if snapshot.status == "done":
+        sentence = f"{job.title} is done: {model.report_line(snapshot.result, snapshot.seconds)}"
+        st.session_state[_DONE][name.removeprefix("index ")] = (sentence, time.monotonic())
+        resources.jobs().forget(name)
+        return
     with st.container(border=True):
         if snapshot.status == "stopped":
             st.text(stopped)
@@ -108,14 +118,17 @@ def _ended(name: str, job: Job, plan: Plan | None) -> None:
             show_problem(snapshot.error)
             if plan is not None:
                 _go_on(plan)
-        else:
-            st.text(f"{job.title} is done: {model.report_line(snapshot.result, snapshot.seconds)}")
-            resources.jobs().forget(name)  # the next thing a user does takes this box away
+        st.button("Close", key=f"close {name}", on_click=lambda: resources.jobs().forget(name))
+
+
+def _done() -> None:
+    """Show the indexings that were done by this run, or so shortly before that nobody may have seen it."""
+    for index, (sentence, _) in st.session_state[_DONE].items():
+        with st.container(border=True):
+            st.text(sentence)
             if state.current(Chosen).index != index:
                 show = partial(state.change, Chosen, index=index)
-                st.button("Show this index", key=f"show {name}", type="primary", on_click=show)
-            return
-        st.button("Close", key=f"close {name}", on_click=lambda: resources.jobs().forget(name))
+                st.button("Show this index", key=f"show {index}", type="primary", on_click=show)
 
 
 def _waiting(plan: Plan, sentence: str) -> None:
