@@ -3,12 +3,13 @@ import threading
 from datetime import date
 from html import unescape
 
-from app_checks import PATIENCE, remove, settle, shown, whole
+from app_checks import PATIENCE, awaited, remove, settle, shown, whole
 from app_fakes import MOOD, PRODUCT, REVIEWS, KeywordEncoder
 
 from retriever.index import profiling
 from retriever.workspace import Index
 from retriever_app.pages.compare.model import ONLY
+from retriever_app.pages.search import job as searching
 
 
 def heads(session):
@@ -108,6 +109,15 @@ def test_a_search_says_how_many_texts_it_has_read(make, app, monkeypatch):
     encoder.gate.set()
     assert (bar.proto.text, bar.proto.value) == ("1 of about 6 reviews read", 16)
     assert not settle(session).get("progress")
+
+
+def test_a_search_says_that_it_waits_for_another(make, app):
+    make()
+    with searching._READING:
+        session = app("search", q="lamp", instruction=MOOD)
+        waits = "Waiting for another search …"
+        awaited(session, lambda: [bar.proto.text for bar in session.get("progress")] == [waits])
+    assert "has read all reviews under this question" in shown(settle(session))
 
 
 def test_a_search_can_be_stopped_and_continued(make, app, gated):
