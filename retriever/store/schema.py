@@ -117,6 +117,7 @@ CREATE TABLE settled (
     view_id INTEGER NOT NULL REFERENCES views (view_id) ON DELETE CASCADE,
     search BLOB NOT NULL,     -- hash of the query and its options
     ranking TEXT NOT NULL,    -- [content id, score, place by vectors, place by words], best first
+    checksum INTEGER NOT NULL,
     documents INTEGER NOT NULL,
     removals INTEGER NOT NULL,
     PRIMARY KEY (view_id, search)

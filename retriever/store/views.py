@@ -1,6 +1,7 @@
 """Views, one embedding of the corpus each, told apart by all that moves a vector; and what was found out about each."""
 
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from typing import Any
@@ -176,7 +177,8 @@ class VerdictTable(Table):
 
 
 _SETTLED = (
-    "SELECT ranking FROM settled JOIN views USING (view_id) JOIN revision ON revision.documents = settled.documents "
+    "SELECT ranking, checksum FROM settled JOIN views USING (view_id) "
+    "JOIN revision ON revision.documents = settled.documents "
     "WHERE view_id = ? AND settled.removals = views.removals"
 )
 
@@ -185,21 +187,26 @@ class SettledTable(Table):
     """The rankings that searches settled on, so that asked again they read nothing and give the same list."""
 
     def get(self, view_id: int, search: bytes) -> JSON:
-        """Return the ranking of a search that has settled in a view; None if texts or vectors changed since.
+        """Return the ranking of a search that has settled in a view; None if texts, vectors or itself changed since.
 
         Vectors that were added count as no change. The search is given by a hash of the query and its options.
         """
         row = self._db.row(f"{_SETTLED} AND search = ?", (view_id, search))
-        return None if row is None else stored_json(row[0])
+        return None if row is None or _ranking_checksum(row[0]) != row[1] else stored_json(row[0])
 
     def put(self, view_id: int, search: bytes, ranking: JSON) -> None:
         """Note the ranking that a search settled on; of a view that is gone nothing is stored."""
+        written = json.dumps(ranking, allow_nan=False)
         with self._db.writing(data=False):
             self._db.write(
-                "INSERT OR REPLACE INTO settled SELECT view_id, ?, ?, revision.documents, removals "
+                "INSERT OR REPLACE INTO settled SELECT view_id, ?, ?, ?, revision.documents, removals "
                 "FROM views, revision WHERE view_id = ?",
-                (search, json.dumps(ranking, allow_nan=False), view_id),
+                (search, written, _ranking_checksum(written), view_id),
             )
+
+
+def _ranking_checksum(written: str) -> int:
+    return zlib.crc32(written.encode("utf-8", "surrogatepass"))
 
 
 def _view(row: tuple[Any, ...]) -> View:
