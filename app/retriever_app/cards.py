@@ -115,19 +115,21 @@ class KnownAnswers:
         return () if id in self.labels or (self.clear is not None and id not in self.clear) else words
 
 
+NOTHING_KNOWN = KnownAnswers()
+
+
 def hit_cards(
     hits: Sequence[Hit],
     columns: Columns,
     moved: Mapping[str, str],
     query: str = "",
-    known: KnownAnswers | None = None,
+    known: KnownAnswers = NOTHING_KNOWN,
 ) -> list[Card]:
     """Return hits as cards, best first, those that say nearly the same folded under the first of them.
 
     ``moved`` has by id how a hit moved since the answer before. The sentence is marked that says most of the query and
     of the model's answer.
     """
-    known = known or KnownAnswers()
     cards: list[Card] = []
     vocabularies: list[frozenset[str]] = []  # of the cards, a set of words each
     for rank, hit in enumerate(hits, start=1):

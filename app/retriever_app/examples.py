@@ -1,17 +1,26 @@
-"""“This is an example of …” on a hit: a search labels what it finds as an answer to its question."""
+"""The labels of a search's question on its hits: those that are there, and “This is an example of …” for another."""
 
 from collections.abc import Callable, Sequence
 
 import streamlit as st
 
-from retriever.core.results import Hit
+from retriever.core.results import Hit, SearchResult
 from retriever.index.teaching.labels import NONE_OF_THESE
 from retriever.workspace import Index
-from retriever_app.cards import Card
+from retriever_app.cards import Card, KnownAnswers
 from retriever_app.components import attempt
 from retriever_app.text import count, plain
 
 _TAKE_BACK = ""
+
+
+def known_answers(index: Index, result: SearchResult) -> KnownAnswers:
+    """Return what is known of the answers of a search's hits besides the words of the model."""
+    if not result.instruction:
+        return KnownAnswers()
+    ids = {(hit.unit or hit.document).id for hit in result.hits}
+    labels = index.teaching.labels(result.instruction).examples
+    return KnownAnswers(labels, index.teaching.clear_answers(result.instruction, ids))
 
 
 def example_menu(index: Index, instruction: str | None, hits: Sequence[Hit]) -> Callable[[Card], None]:

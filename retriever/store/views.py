@@ -1,6 +1,7 @@
 """Views, one embedding of the corpus each, told apart by all that moves a vector; and what was found out about each."""
 
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from typing import Any
@@ -185,28 +186,33 @@ _OF_SEARCH = "substr(search, 1, ?) = ?"
 class SettledTable(Table):
     """The rankings that searches settled on, so that asked again they read nothing and give the same list.
 
-    A row's key is the hash of the search with the ranking behind it, as JSON: a column of its own would have made every
-    earlier index one of another version.
+    A row's key is the hash of the search, and behind it a CRC-32 and the ranking as JSON: columns of their own would
+    have made every earlier index one of another version.
     """
 
     def get(self, view_id: int, search: bytes) -> JSON:
-        """Return the ranking of a search that has settled in a view; None if texts or vectors changed since.
+        """Return the ranking of a search that has settled in a view; None if texts, vectors or itself changed since.
 
         Vectors that were added count as no change. The search is given by a hash of the query and its options.
         """
         row = self._db.row(f"{_SETTLED} AND {_OF_SEARCH}", (view_id, len(search), search))
-        ranking = b"" if row is None else row[0][len(search) :]
-        return stored_json(ranking) if ranking else None
+        sealed = b"" if row is None else row[0][len(search) :]
+        return stored_json(sealed[4:]) if sealed and _crc(sealed[4:]) == sealed[:4] else None
 
     def put(self, view_id: int, search: bytes, ranking: JSON) -> None:
         """Note the ranking that a search settled on; of a view that is gone nothing is stored."""
+        written = json.dumps(ranking, allow_nan=False).encode()
         with self._db.writing(data=False):
             self._db.write(f"DELETE FROM settled WHERE view_id = ? AND {_OF_SEARCH}", (view_id, len(search), search))
             self._db.write(
                 "INSERT INTO settled SELECT view_id, ?, revision.documents, removals FROM views, revision "
                 "WHERE view_id = ?",
-                (search + json.dumps(ranking, allow_nan=False).encode(), view_id),
+                (search + _crc(written) + written, view_id),
             )
+
+
+def _crc(written: bytes) -> bytes:
+    return zlib.crc32(written).to_bytes(4, "big")
 
 
 def _view(row: tuple[Any, ...]) -> View:

@@ -3,12 +3,13 @@ import threading
 from datetime import date
 from html import unescape
 
-from app_checks import PATIENCE, remove, settle, shown, whole
+from app_checks import PATIENCE, awaited, remove, settle, shown, whole
 from app_fakes import MOOD, PRODUCT, REVIEWS, KeywordEncoder
 
 from retriever.index import profiling
 from retriever.workspace import Index
 from retriever_app.pages.compare.model import ONLY
+from retriever_app.pages.search import job as searching
 
 
 def heads(session):
@@ -110,6 +111,15 @@ def test_a_search_says_how_many_texts_it_has_read(make, app, monkeypatch):
     assert not settle(session).get("progress")
 
 
+def test_a_search_says_that_it_waits_for_another(make, app):
+    make()
+    with searching._READING:
+        session = app("search", q="lamp", instruction=MOOD)
+        waits = "Waiting for another search …"
+        awaited(session, lambda: [bar.proto.text for bar in session.get("progress")] == [waits])
+    assert "has read all reviews under this question" in shown(settle(session))
+
+
 def test_a_search_can_be_stopped_and_continued(make, app, gated):
     make()
     session = app("search", q="lamp", instruction=MOOD)
@@ -133,6 +143,10 @@ def test_a_card_shows_the_label_that_a_review_was_given(make, app):
     assert texts(session) == ["I love this kettle."]
     assert ":blue-badge[delighted] :gray[labeled by hand]" in shown(session)
     assert "badge[love]" not in shown(session)
+    session = app("compare", q="kettle love", first=MOOD, second=PRODUCT, k="1")
+    assert [caption.value for caption in session.caption if "labeled" in caption.value] == [
+        "delighted (labeled by hand)"
+    ]
 
 
 def test_more_like_a_card_under_another_instruction(make, app):

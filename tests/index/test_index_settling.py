@@ -1,6 +1,8 @@
 """Which texts a search under an instruction reads, in rounds until its hits no longer change."""
 
 import random
+import sqlite3
+import zlib
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.types import Document
 from retriever.index.search import searcher
 from retriever.index.search.feedback import FEWEST, REGULARISATION, directions
+from retriever.store.database import DATABASE
 from retriever.workspace import Index
 
 PRODUCTS = ["kettle", "lamp", "knife", "drone", "cable", "rug", "tent"]
@@ -96,6 +99,17 @@ def test_a_settled_search_gives_the_same_list_whatever_else_was_read(open_index,
     assert parts == [
         (hit.document.id, hit.score, hit.fused, hit.dense_rank, hit.lexical_rank, hit.words) for hit in again.hits
     ]
+
+
+@pytest.mark.parametrize("sealed", [b"\0\0\0\0[[1, 2.0, 1, 1]]", zlib.crc32(b"[1]").to_bytes(4, "big") + b"[1]", b""])
+def test_a_damaged_list_is_found_again(open_index, question, sealed):
+    index = open_index(rounds=5)
+    last = index.search_many([REQUEST])[0]
+    index.close()
+    with sqlite3.connect(index.path / DATABASE) as raw:
+        assert raw.execute("UPDATE settled SET search = substr(search, 1, 32) || ?", (sealed,)).rowcount == 1
+    again = open_index(rounds=5).search_many([REQUEST])[0]
+    assert ids(again) == ids(last)
 
 
 @pytest.mark.usefixtures("unjudged")

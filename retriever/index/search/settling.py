@@ -1,6 +1,7 @@
 """A search on its way from its first answer to one that does not change: what is carried from round to round."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
@@ -123,7 +124,10 @@ def noted_answers(
     noted: list[Any] = [store.settled.get(view.view_id, _digest(query, asked, options)) for query in asked.queries]
     if None in noted:
         return None
-    return Answers(view, "lazy", [_noted(rows, vector) for rows, vector in zip(noted, shown(), strict=True)])
+    vectors = shown()
+    with suppress(TypeError, ValueError):  # an archive can hold anything
+        return Answers(view, "lazy", [_noted(rows, vector) for rows, vector in zip(noted, vectors, strict=True)])
+    return None
 
 
 def _noted(rows: list[tuple[int, float, int | None, int | None]], vector: NDArray[np.float32]) -> Answer:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from retriever.clusters.comparing import RankChange
 from retriever.index.profiling import Columns
 from retriever_app import text
-from retriever_app.cards import Card, card
+from retriever_app.cards import NOTHING_KNOWN, Card, KnownAnswers, card
 
 MOST_HITS = 30
 ONLY = "only here"
@@ -38,7 +38,7 @@ def sentence(change: RankChange) -> str:
     return f"{len(both)} of {text.count(longest, 'hit')} are on both sides, {still} of them in the same place."
 
 
-def side(change: RankChange, which: int, columns: Columns) -> list[Card]:
+def side(change: RankChange, which: int, columns: Columns, known: KnownAnswers = NOTHING_KNOWN) -> list[Card]:
     """Return the hits of one side, 0 for the left and 1 for the right, best first, as cards with their place there.
 
     ``moved`` of a card says where it is on the other side.
@@ -46,7 +46,8 @@ def side(change: RankChange, which: int, columns: Columns) -> list[Card]:
     shown = [
         replace(
             card(moved.hit.document, replace(columns, date="")),
-            words=moved.words[which][:_WORDS_A_HIT],
+            words=known.words(id := (moved.hit.unit or moved.hit.document).id, moved.words[which])[:_WORDS_A_HIT],
+            label=known.labels.get(id, ""),
             rank=rank,
             moved=_moved(rank, moved.ranks[1 - which]),
         )

@@ -12,6 +12,7 @@ from retriever.workspace import Index
 from retriever_app import filters, resources, state, text
 from retriever_app.cards import Card
 from retriever_app.components import download, instruction_box, number_box, text_box
+from retriever_app.examples import known_answers
 from retriever_app.pages.clusters.model import short
 from retriever_app.pages.compare import model
 from retriever_app.pages.compare.model import MOST_HITS, HitPair
@@ -64,7 +65,8 @@ def _show(index: Index, answers: Sequence[LiveAnswer]) -> None:
             instruction = answer.result.instruction
             st.markdown(f"**{text.plain(instruction)}**" if instruction else "**Without a question**")
             show_verdict(index, instruction, ready=ready, place=place, boxed=True)
-    sides = [model.side(change, which, columns) for which in range(len(_SIDES))]
+    known = [known_answers(index, answer.result) for answer in answers]
+    sides = [model.side(change, which, columns, known[which]) for which in range(len(_SIDES))]
     for pair in zip_longest(*sides):
         for place, column, hit in zip(_SIDES, st.columns(2, gap="medium"), pair, strict=True):
             if hit is not None:
@@ -81,6 +83,8 @@ def _card(hit: Card, place: str) -> None:
         mark = f":{_COLOURS.get(hit.moved[0], 'violet')}-badge[{text.plain(hit.moved)}]"
         head = [f"**{hit.rank}**", hit.stars, f"**{text.plain(product)}**" if product else "", mark]
         st.markdown("&ensp;".join(filter(None, head)))
+        if hit.label:
+            st.caption(f"{text.plain(hit.label)} (labeled by hand)")
         if hit.words:
             st.caption(text.plain(", ".join(hit.words)))
         st.text(short(hit.body, model.BODY), width="stretch")

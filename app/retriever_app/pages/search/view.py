@@ -4,12 +4,11 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from retriever.core.results import SearchResult
 from retriever.workspace import Index
 from retriever_app import cards, filters, readers, reading, resources, state, text
-from retriever_app.cards import Card, KnownAnswers
+from retriever_app.cards import Card
 from retriever_app.components import download, instruction_box, number_box, review_card, text_box
-from retriever_app.examples import example_menu
+from retriever_app.examples import example_menu, known_answers
 from retriever_app.pages.search import model
 from retriever_app.pages.search.job import LiveAnswer, live_answers
 from retriever_app.pages.search.model import SearchQuestion
@@ -95,14 +94,9 @@ def _show(index: Index, query: str, answer: LiveAnswer, suggestions: list[str]) 
     ids = [hit.document.id for hit in result.hits]
     moved = model.moved(answer.first, ids) if answer.settled else {}
     mark = example_menu(index, result.instruction, result.hits)
-    known = _known_answers(index, result) if result.instruction else None
+    known = known_answers(index, result)
     for shown in cards.hit_cards(result.hits, resources.columns(index), moved, query, known):
         review_card(shown, menu=lambda card: _menu(card, suggestions, mark))
-
-
-def _known_answers(index: Index, result: SearchResult) -> KnownAnswers:
-    question, ids = result.instruction or "", {(hit.unit or hit.document).id for hit in result.hits}
-    return KnownAnswers(index.teaching.labels(question).examples, index.teaching.clear_answers(question, ids))
 
 
 def _menu(card: Card, suggestions: list[str], mark: Callable[[Card], None]) -> None:
