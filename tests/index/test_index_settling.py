@@ -107,7 +107,9 @@ def test_a_damaged_list_is_found_again(open_index, question, sealed):
     last = index.search_many([REQUEST])[0]
     index.close()
     with sqlite3.connect(index.path / DATABASE) as raw:
-        assert raw.execute("UPDATE settled SET search = substr(search, 1, 32) || ?", (sealed,)).rowcount == 1
+        assert (
+            raw.execute("UPDATE settled SET search = CAST(substr(search, 1, 32) || ? AS BLOB)", (sealed,)).rowcount == 1
+        )
     again = open_index(rounds=5).search_many([REQUEST])[0]
     assert ids(again) == ids(last)
 
