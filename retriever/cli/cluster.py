@@ -1,6 +1,7 @@
 """`retriever cluster` and `retriever report`: what the documents say about a question, in groups with names."""
 
 import shlex
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -150,12 +151,16 @@ def cluster_count(k: str) -> int | None:
 
 def render(found: "Clustering", *, explain: bool = False) -> None:
     """Print clusters for a person, those left out that somebody hid; or also by which figures they were made."""
+    from retriever.clusters.groups import groups_of
+    from retriever.clusters.quotes import distinct_words, typical_words
     from retriever.clusters.saved import SavedClustering
 
     show_caution(found)
+    distinct = distinct_words(groups_of(found))
     for group in found.clusters:
         if group.number not in found.hidden:
-            _render_cluster(group, size_of(found, group.number, group.size, group.documents), explain=explain)
+            size = size_of(found, group.number, group.size, group.documents)
+            _render_cluster(group, size, typical_words(distinct[group.number]), explain=explain)
     if found.months:
         numbers = [ordinal(group.number) for group in found.clusters]
         for month, counts in {"cluster": numbers, **found.months}.items():
@@ -242,7 +247,7 @@ def say_new(found: "SavedClustering") -> None:
         output.say(f"{len(found.new)} {what} are new; {len(outside)} of them fit none{some}.")
 
 
-def _render_cluster(group: "Cluster", size: str, *, explain: bool) -> None:
+def _render_cluster(group: "Cluster", size: str, words: Sequence[str], *, explain: bool) -> None:
     label = output.style(printable(group.label), "green")
     figures = f", cohesion {group.cohesion:.2f}, margin {group.margin:.2f}" if explain else ""
     output.result(f"{ordinal(group.number):3}  {label}  {size}{figures}")
@@ -250,7 +255,8 @@ def _render_cluster(group: "Cluster", size: str, *, explain: bool) -> None:
         output.result(f"       {printable(group.description)}")
     if group.phrases:
         output.result(f"       answered: {printable(', '.join(map(str, group.phrases)))}")
-    output.result(f"       in the texts: {printable(', '.join(group.text_keywords))}")
+    if words:
+        output.result(f"       typical words: {printable(', '.join(words))}")
     if group.sentence:
         output.result(f'       "{printable(group.sentence)}"')
     output.result(f"       nearest: {printable(', '.join(group.examples))}")

@@ -6,7 +6,7 @@ import pytest
 PRODUCT = "Which product is it?"
 KEYS = (
     "schema_version caution instruction where view documents units k chosen stability clusters months assignments "
-    "taught verdict sampled known_answers"
+    "taught verdict resembles sampled known_answers"
 ).split()
 
 
@@ -22,7 +22,7 @@ def test_what_a_person_reads(indexed):
     ran = indexed("cluster", "--instruction", PRODUCT, "-k", "3", "--by", "category")
     assert ran.out.splitlines()[:5] == [
         "  1  kettle  2 documents (2 of 5)",
-        "       in the texts: kettle",
+        "       typical words: kettle",
         '       "The kettle broke."',
         "       nearest: r1, r2",
         "       category: kitchen 2",
