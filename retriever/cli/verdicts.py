@@ -30,4 +30,4 @@ def say_ways(verdict: "Verdict") -> None:
 def say_commands(instruction: str) -> None:
     """Say with which option and command a question gets answers that the model does not give."""
     teach = shlex.join(["retriever", "teach", "--instruction", instruction, "EXAMPLES.jsonl"])
-    output.say(f"With --reader chat:MODEL, or with {teach}")
+    output.say(f"To get answers, add --reader chat:MODEL, or run {teach}")

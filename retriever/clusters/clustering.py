@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retriever.clusters.arithmetic.choice import Choice
-from retriever.clusters.arithmetic.consensus import Stability
+from retriever.clusters.arithmetic.consensus import REPEATED, Stability
 from retriever.clusters.budget import BUDGET, Read
 from retriever.clusters.fields import Spread
 from retriever.clusters.material import Material
@@ -324,10 +324,11 @@ def _unsteady(clustering: Clustering) -> str:
     first = f"These {len(clustering.clusters)} clusters are not stable"
     if clustering.choice is not None and not clustering.choice.holds:
         first = "No number of clusters is stable here"
-    return (
-        f"{first}: a second run, or a run on half of the texts, gives others "
-        f"(agreement {stability.repeated:.2f} and {stability.halves:.2f} of 1)."
-    )
+    runs = {"a second run": stability.repeated, "a run on half of the texts": stability.halves}
+    if stability.repeated >= REPEATED:
+        del runs["a second run"]
+    agreements = " and ".join(f"{agreement:.2f}" for agreement in runs.values())
+    return f"{first}: {' or '.join(runs)} gives others (agreement {agreements} of 1)."
 
 
 def _not_learned(clustering: Clustering) -> str:

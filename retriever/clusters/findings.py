@@ -9,6 +9,8 @@ from retriever.clusters.phrases import EMPTY
 from retriever.index.teaching.labels import NONE_OF_THESE
 
 _LEAST_OF_GROUP = 10  # reviews of a group that a sentence is about
+_SENTENCES = 3
+_MIRRORED = 2  # groups whose effects on the mean are one fact
 _NO_ANSWERS = frozenset({*EMPTY, OTHER, NONE_OF_THESE})  # groups that no sentence is about
 
 
@@ -24,45 +26,63 @@ def amount(count: float, total: int) -> str:
     return f"{round(count)} of {total}" if total < FEW else percentage(count / total)
 
 
-def gain(value: Interval) -> str:
-    """Format a change of the mean stars, with its interval."""
-    return f"{value.value:+.2f} ({value.low:+.2f} to {value.high:+.2f})"
+def without(numbers: Numbers, impact: Interval) -> str:
+    """Format the mean stars of all reviews but a group's, with its interval, given the group's impact."""
+    low, mean, high = ((numbers.stars or 0.0) + change for change in (impact.low, impact.value, impact.high))
+    return f"{mean:.2f} ({low:.2f} to {high:.2f})"
 
 
 def findings(numbers: Numbers, *, similar: bool) -> list[str]:
     """Return three sentences at most: about ratings first, then the largest change over time or between segments.
 
-    Each is about a group of ten reviews or more, and about a difference that is more than chance.
+    Each is about a group of ten reviews or more, and about a difference that is more than chance. Groups that may be of
+    similar texts have no say of ratings: the sentences tell with which segments they go.
 
     Args:
         numbers: of the groups.
         similar: whether groups may be of similar texts, and need not answer the question.
     """
-    kind = "the group " if similar else ""
     groups = _groups(numbers)
-    names = {group.group: f"{kind}“{group.name}”" for group in groups}
-    said = _about_ratings(numbers, groups, names)
-    if numbers.stars is None and groups and not similar:
+    if similar:
+        return _segments(numbers, groups)
+    said = _about_ratings(numbers, groups)
+    if numbers.stars is None and groups:
         largest = max(groups, key=lambda group: group.share.value)
-        said.append(f"{names[largest.group]} is the largest group: {_of_all(numbers, largest)}.")
+        said.append(f"“{largest.name}” is the largest group: {_of_all(numbers, largest)}.")
     found = difference_found(numbers)
     if found is not None:
-        share, other = percentage(found.share.value), percentage(found.other.value)
-        if any(found is change for change in _latest(numbers)):
-            grown = "grew" if found.difference.value > 0 else "shrank"
-            change = f"{grown} from {other} of the reviews in {found.against} to {share} in {found.part}"
-        else:
-            change = f"is most frequent in {found.part}: {share} of its reviews, {other} of {found.against}"
-        said.append(f"{names[found.group]} {change}.")
-    return [f"{sentence[0].upper()}{sentence[1:]}" for sentence in said]
+        said.append(_difference(numbers, found))
+    return said
+
+
+def _segments(numbers: Numbers, groups: Sequence[GroupNumbers]) -> list[str]:
+    """Return for the groups that go with a segment most how much they do."""
+    known = {group.group for group in groups}
+    more = {each.group: each for each in sorted(_more(numbers), key=lambda each: each.difference.value)}
+    clearest = sorted(more.values(), key=lambda each: -each.difference.value)
+    return [_difference(numbers, each) for each in clearest if each.group in known and each.certain][:_SENTENCES]
+
+
+def _difference(numbers: Numbers, found: Comparison) -> str:
+    """Say how a group's share differs."""
+    name = next(group.name for group in numbers.groups if group.group == found.group)
+    share, other = percentage(found.share.value), percentage(found.other.value)
+    if any(found is change for change in _latest(numbers)):
+        grown = "grew" if found.difference.value > 0 else "shrank"
+        return f"“{name}” {grown} from {other} of the reviews in {found.against} to {share} in {found.part}."
+    return f"“{name}” is most frequent in {found.part}: {share} of its reviews, {other} of {found.against}."
+
+
+def _more(numbers: Numbers) -> list[Comparison]:
+    """Return the comparisons of segments in which a group is more frequent than in the others."""
+    segments = [each for by_field in numbers.segments.values() for each in by_field]
+    return [each for each in segments if each.difference.value > 0 and each.total >= FEW]
 
 
 def difference_found(numbers: Numbers) -> Comparison | None:
     """Return the difference that is a finding: the largest over time, else between segments; None for none."""
     groups = {group.group for group in _groups(numbers)}
-    segments = [each for by_field in numbers.segments.values() for each in by_field]
-    more = [each for each in segments if each.difference.value > 0 and each.total >= FEW]
-    return _largest(_latest(numbers), groups) or _largest(more, groups)
+    return _largest(_latest(numbers), groups) or _largest(_more(numbers), groups)
 
 
 def changes(numbers: Numbers) -> str:
@@ -82,17 +102,17 @@ def _groups(numbers: Numbers) -> list[GroupNumbers]:
     ]
 
 
-def _about_ratings(numbers: Numbers, groups: Sequence[GroupNumbers], names: dict[int, str]) -> list[str]:
-    """Return what lowers and what raises the mean rating most."""
+def _about_ratings(numbers: Numbers, groups: Sequence[GroupNumbers]) -> list[str]:
+    """Return without which groups the mean rating would be highest and lowest; of two groups, only of the first."""
     effects = [(group, group.impact) for group in groups if group.impact is not None]
-    said = []
-    for sign, verb in ((1, "lowers"), (-1, "raises")):
+    said: list[str] = []
+    for sign in (1, -1):
         sure = [(group, effect.value) for group, effect in effects if effect.certain and effect.value * sign > 0]
-        if sure and numbers.stars is not None:
+        if sure and numbers.stars is not None and not (said and len(effects) == _MIRRORED):
             group, effect = max(sure, key=lambda pair: abs(pair[1]))
             said.append(
-                f"{names[group.group]} {verb} the mean rating most: {_of_all(numbers, group)}, mean {group.stars:.1f} "
-                f"stars. Without them the mean would be {numbers.stars + effect:.2f} instead of {numbers.stars:.2f}."
+                f"“{group.name}” has {_of_all(numbers, group)}, and their mean is {group.stars:.1f} stars. The mean of "
+                f"the others is {numbers.stars + effect:.2f}, that of all {numbers.stars:.2f}."
             )
     return said or (["No group changes the mean rating by more than chance."] if len(effects) > 1 else [])
 

@@ -77,9 +77,8 @@ def groups_of(found: Clustering) -> Groups:
     members = np.array([[cluster.number in each for each in rows] for cluster in shown], dtype=bool)
     members = members.reshape(len(shown), len(rows))
     silent: NDArray[np.bool_] = ~np.asarray(members.any(axis=0))
-    if any(material.answers):  # an encoder without words says nothing of any text
-        question = None if material.leads else found.request.instruction  # its words may be answers that somebody named
-        silent |= np.array([_says_nothing(words, question) for words in material.answers], dtype=bool)
+    if material.leads:  # answers that somebody named; an encoder puts every text somewhere
+        silent |= np.array([_says_nothing(words) for words in material.answers], dtype=bool)
     groups = Groups(
         material.documents, [cluster.number for cluster in shown], [cluster.label for cluster in shown], members, silent
     )
@@ -102,5 +101,5 @@ def require_drawn(found: Clustering) -> None:
         )
 
 
-def _says_nothing(answers: Sequence[str], instruction: str | None) -> bool:
-    return not answer_words(answers, instruction) or answers[0].casefold() in (*NOTHING, NOT_SAID)
+def _says_nothing(answers: Sequence[str]) -> bool:
+    return not answer_words(answers, None) or answers[0].casefold() in (*NOTHING, NOT_SAID)

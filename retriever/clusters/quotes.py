@@ -181,9 +181,9 @@ def quotes_of(
 ) -> list[Quote]:
     """Return quotes of those of a cluster's reviews that were counted.
 
-    Where the cluster surely lowers the mean rating, or raises it, they are of reviews rated below the mean, or above
-    it, if it has `MOST` of these: on that side of the scale's middle too, if it has as many there. Where no sentence
-    stands alone, it is the beginning of the most central review.
+    Where the question is answered and the cluster surely lowers the mean rating, or raises it, they are of reviews
+    rated below the mean, or above it, if it has `MOST` of these: on that side of the scale's middle too, if it has as
+    many there. Where no sentence stands alone, it is the beginning of the most central review.
 
     Args:
         found: the clustering.
@@ -206,7 +206,7 @@ def quotes_of(
         sources.append(Source(document.parent_id, document.text, stars, "" if phrases is None else phrases[row]))
     distinct, scale = words.distinct[number], counted.scale
     distinct = {**distinct, **dict.fromkeys(text_words(cluster.label), max(distinct.values(), default=1.0))}
-    speaking = _speaking(sources, counted.numbers, number, scale)
+    speaking = [] if found.division else _speaking(sources, counted.numbers, number, scale)
     return (
         quotes(speaking, distinct, words.tone, scale)
         or quotes(sources, distinct, words.tone, scale)

@@ -14,7 +14,7 @@ import numpy as np
 
 from retriever.clusters.arithmetic.intervals import FEW, Share, percentage
 from retriever.clusters.clustering import Cluster, Clustering
-from retriever.clusters.findings import amount, changes, difference_found, findings, gain, percent
+from retriever.clusters.findings import amount, changes, difference_found, findings, percent, without
 from retriever.clusters.index_numbers import Counted
 from retriever.clusters.numbers import Comparison, GroupNumbers, Numbers
 from retriever.clusters.pages import page
@@ -110,7 +110,8 @@ class Report:
     @property
     def limits(self) -> list[str]:
         """How the numbers are made, and what they do not say, a sentence each."""
-        fields = " and ".join(self.numbers.segments)
+        compared = [f"by {name}" for name in self.numbers.segments]
+        compared += ["over time"] * (self.numbers.trend is not None)
         return [
             "Groups were made by a model: read some reviews of a group before you decide by it.",
             "In brackets is the 95% interval. It allows for chance in who wrote a review, not for wrong grouping.",
@@ -118,11 +119,15 @@ class Report:
                 ["“Right on held-out” is of examples that were not learned from; they may be clearer than others."]
                 * self.checked
             ),
-            "The effect is by how much the mean rating would change without the group's reviews. This does not show a "
-            "cause.",
-            f"Differences {f'by {fields} and ' if fields else ''}over time are listed where they are more than chance: "
-            "Fisher's exact test, corrected by Holm's method. Shares have Wilson's interval.",
-            f"Shares of fewer than {FEW} reviews are given as counts.",
+            "“Mean without it” is of all other reviews; it does not show a cause.",
+            *(
+                [
+                    f"Differences {' and '.join(compared)} are listed where they are more than chance, the clearest of "
+                    "each group: Fisher's exact test, corrected by Holm's method."
+                ]
+                * bool(compared)
+            ),
+            f"Shares have Wilson's interval; of fewer than {FEW} reviews in all, counts are given.",
         ]
 
     @property
@@ -182,11 +187,13 @@ def make_report(
     scale = counted.scale
     top = max((group.share.high for group in numbers.groups), default=1.0)
     words, said, sections = words_of(counted), difference_found(numbers), []
+    mistaken = _mistaken(found, counted, scale)
+    similar = bool(found.division or mistaken)
     for place, group in enumerate(numbers.groups):
         cluster = clusters[group.group]
         certain = [each for each in compared if each.group == group.group and each.certain]
         more = [each for each in certain if each.difference.value > 0]
-        differences = [each for each in more or certain if each is not said]
+        differences = [] if similar else [each for each in more or certain if each is not said]
         sections.append(
             Section(
                 numbers=group,
@@ -200,7 +207,6 @@ def make_report(
                 differences=sorted(differences, key=lambda each: each.chance)[:_DIFFERENCES],
             )
         )
-    mistaken = _mistaken(found, counted, scale)
     sections.sort(key=lambda section: (not section.learned, -section.numbers.share.value))
     named_by = ", ".join(dict.fromkeys(cluster.named_by for cluster in found.clusters if cluster.named_by))
     return Report(
@@ -212,7 +218,7 @@ def make_report(
         read=_read(found, models),
         diagnosis=_diagnosis(found),
         caution=" ".join(filter(None, [found.warning, mistaken, found.doubts])),
-        similar=bool(found.division or mistaken),
+        similar=similar,
         scale=scale,
         models={**models, **({"Language model that named clusters": named_by} if named_by else {})},
         made=datetime.now(UTC),
@@ -255,7 +261,7 @@ def report_format(path: Path) -> str:
 
 def render(report: Report, kind: str) -> str:
     """Return a report as a text: ``html``, a page that needs no network and runs nothing, or ``md``, Markdown."""
-    formats = {"percent": percent, "amount": amount, "gain": gain, "percentage": percentage}
+    formats = {"percent": percent, "amount": amount, "without": without, "percentage": percentage}
     return page(f"report.{kind}", report=report, width=WIDTH, height=HEIGHT, **formats)
 
 
@@ -281,7 +287,7 @@ def _read(found: Clustering, models: Mapping[str, str]) -> str:
         return f"{found.sampled.sentence}{basis}"
     reader = models.get(_QUESTION if found.request.instruction else _BASE) or models.get(_QUESTION, "")
     kind = "texts" if found.material.units is None else "sentences"
-    by = f" by the model {reader.rpartition(', ')[0]}" if reader else ""
+    by = f" by the encoder {reader.rpartition(', ')[0]}" if reader else ""
     return f"All {len(found.material.documents):,} {kind} were read{by}."
 
 

@@ -1,4 +1,4 @@
-"""Whether clusters under a question are nearly those of the texts without it, or under another question."""
+"""Whether clusters under a question are much those of the texts without it, or under another question."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -15,18 +15,19 @@ if TYPE_CHECKING:
     from retriever.clusters.clustering import Clustering
 
 LEAST = 0.5
-"""Agreement from which two clusterings are nearly the same.
+"""Agreement from which two clusterings are much the same.
 
 docs/evaluation.md (verdict) has the agreements of 24 questions that it was set on.
 """
 
+_NEARLY = 0.75
 _TEXTS = 1000  # that are compared, at even distances
 _RUNS = 4  # of k-means
 
 
 @dataclass(frozen=True, slots=True)
 class Resemblance:
-    """The clustering that one is nearly the same as.
+    """The clustering that another is much the same as.
 
     Attributes:
         instruction: the question of the other; empty for the texts without a question.
@@ -39,15 +40,13 @@ class Resemblance:
     @property
     def sentence(self) -> str:
         """The other clustering, and what follows for this one."""
+        groups = f"{'nearly' if self.agreement >= _NEARLY else 'much'} the same groups"
         agreement = f"(agreement {self.agreement:.2f} of 1)"
         if not self.instruction:
-            return (
-                f"The texts fall into nearly the same groups without the question {agreement}: these groups need not "
-                "answer it."
-            )
+            return f"Without the question the texts fall into {groups} {agreement}: these probably do not answer it."
         return (
-            f"The texts fall into nearly the same groups under “{self.instruction}” {agreement}: check which of the "
-            "two questions these groups answer."
+            f"Asked “{self.instruction}”, the model makes {groups} {agreement}: they may answer that question, this, "
+            "or neither."
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -56,7 +55,7 @@ class Resemblance:
 
 
 def resemblance(store: Store, made: "Clustering", others: Iterable[Listed]) -> Resemblance | None:
-    """Return the first clustering, of another view and as many clusters, that clusters are nearly the same as.
+    """Return the first clustering, of another view and as many clusters, that clusters are much the same as.
 
     None for none. The measure is the adjusted mutual information (Vinh, Epps and Bailey, JMLR 2010).
 

@@ -50,7 +50,7 @@ class Verdict:
         named = ", ".join(word for word, _ in self.answers[:_NAMED])
         reason = f"; its commonest answers are {named}" if named else ""
         if self.another_question:
-            reason = f": its answers are those of another question ({named})"
+            reason = f": its answers ({named}) go by the topics of the texts"
         if self.level == "unclear":
             return f"It is unclear whether this model follows this question{reason}."
         return f"This model does not follow this question{reason}."

@@ -74,7 +74,7 @@ def test_clusters_say_what_they_are(make, app, chance):
     session = settle(app("clusters", instruction=MOOD))
     assert SHOWN in shown(session)
     assert [one[:2] for one in links(session)] == [("Teach it", "teach")]
-    assert "similar texts" in " ".join(warning.value for warning in session.warning)
+    assert "groups" in " ".join(warning.value for warning in session.warning)
 
 
 def test_a_question_that_was_taught_says_how_well_it_is_answered(make, app, chance):

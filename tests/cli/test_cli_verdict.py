@@ -9,7 +9,7 @@ ROWS = [
 ]
 WAYS = "Word the question differently, teach it with examples, or let a language model read the texts."
 NOT_FOLLOWED = f"This model does not follow this question; its commonest answers are kettle, lamp, toy. {WAYS}"
-COMMANDS = f"With --reader chat:MODEL, or with retriever teach --instruction '{ASKED}' EXAMPLES.jsonl"
+COMMANDS = f"To get answers, add --reader chat:MODEL, or run retriever teach --instruction '{ASKED}' EXAMPLES.jsonl"
 
 
 @pytest.fixture
@@ -72,8 +72,11 @@ def test_a_question_that_is_followed_is_told_too(made, chance):
 
 def test_clusters_are_named_as_what_they_are(made):
     chosen = made("cluster", "--instruction", ASKED)
-    groups = "The texts fall into nearly the same groups without the question (agreement 1.00 of 1):"
-    assert chosen.out.startswith(f"{NOT_FOLLOWED} {groups} these groups need not answer it.\n")
+    groups = (
+        "Without the question the texts fall into nearly the same groups (agreement 1.00 of 1): these probably do not "
+        "answer it."
+    )
+    assert chosen.out.startswith(f"{NOT_FOLLOWED} {groups}\n")
     assert "clusters" not in chosen.err  # what is doubted is not praised
     assert "clusters" in made("cluster", "--instruction", ASKED, "--explain").err
     given = made("cluster", "--instruction", ASKED, "-k", "2", "--json").document
@@ -104,7 +107,9 @@ def test_views_and_status_show_it(made, chance):
     assert asked.split("completely")[1].split()[0] == "unclear"
     said = made("views").err
     assert f'"{ASKED}": It is unclear whether this model follows this question; its commonest answers are' in said
-    assert said.endswith("With --reader chat:MODEL, or with retriever teach --instruction QUESTION EXAMPLES.jsonl\n")
+    assert said.endswith(
+        "To get answers, add --reader chat:MODEL, or run retriever teach --instruction QUESTION EXAMPLES.jsonl\n"
+    )
     assert made("views", "--json").document["views"][1]["verdict"]["level"] == "unclear"
     assert [one["verdict"] is None for one in made("status", "--json").document["views"]] == [True, False]
     assert "unclear" in made("status").out

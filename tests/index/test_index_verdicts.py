@@ -89,7 +89,7 @@ def test_a_question_with_the_answers_of_one_for_the_topic_is_not_followed_whatev
     assert (found.verdict.level, found.verdict.chance, found.verdict.another_question) == ("not followed", 0.99, True)
     assert found.features["topic"] == pytest.approx(1)
     assert found.verdict.sentence == (
-        "This model does not follow this question: its answers are those of another question (kettle, lamp, toy). "
+        "This model does not follow this question: its answers (kettle, lamp, toy) go by the topics of the texts. "
         "Word the question differently, teach it with examples, or let a language model read the texts."
     )
     faults = judged(Reader(), plain=Topical())
@@ -287,7 +287,7 @@ def test_groups_that_texts_fall_into_without_the_question_are_called_so(tmp_path
         index.add(documents())
         made = index.cluster(ASKED, k=len(PRODUCTS))
         assert (made.resembles.instruction, made.resembles.agreement) == ("", pytest.approx(1, abs=0.05))
-        assert made.division.startswith("The texts fall into nearly the same groups without the question (agreement ")
+        assert made.division.startswith("Without the question the texts fall into nearly the same groups (agreement ")
         index.clusterings.save("mine", made)
         saved = index.clusterings.get("mine")
         assert saved.resembles.sentence == made.division == saved.division
@@ -309,7 +309,7 @@ def test_groups_that_texts_fall_into_under_another_question_are_called_so(tmp_pa
         assert index.cluster(ASKED, k=len(PRODUCTS)).resembles is None
         second = index.cluster(MOOD_ASKED, k=len(PRODUCTS))
         assert second.resembles.instruction == ASKED
-        assert f"under “{ASKED}”" in second.division
+        assert second.division.startswith(f"Asked “{ASKED}”, the model makes nearly the same groups")
         assert index.cluster(ASKED, k=len(PRODUCTS)).resembles.instruction == MOOD_ASKED
         assert index.cluster(MOOD_ASKED, k=1).resembles is None
 
