@@ -171,7 +171,7 @@ def render(found: "Clustering", *, explain: bool = False) -> None:
         output.say(_chosen(found.choice, explain=explain))
     if found.stability is not None and sure and (explain or found.stability.holds):
         made, half = found.stability.repeated, found.stability.halves
-        said = "Made again, also from half of the texts, these clusters stay much the same."
+        said = "These clusters are stable: another run, also on half of the texts, gives much the same."
         figures = f"Made again these clusters agree by {made:.2f}, from half of the texts by {half:.2f}; 1 is full."
         output.say(figures if explain else said)
     if isinstance(found, SavedClustering):
@@ -191,7 +191,7 @@ def _chosen(choice: "Choice", *, explain: bool) -> str:
         curve = ", ".join(f"{point.k}: {point.silhouette:.3f}" for point in choice.curve)
         return f"{clusters} by mean silhouette among the numbers that hold ({curve})."
     if choice.holds:
-        return f"{clusters}: of the numbers that hold when made again, the one that sets texts most apart."
+        return f"{clusters}: of the numbers whose clusters are stable, the one that separates the texts best."
     return f"{clusters}: the number that holds best when made again."
 
 
