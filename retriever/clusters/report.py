@@ -187,8 +187,8 @@ def make_report(
     scale = counted.scale
     top = max((group.share.high for group in numbers.groups), default=1.0)
     words, said, sections = words_of(counted), difference_found(numbers), []
-    mistaken = _mistaken(found, counted, scale)
-    similar = bool(found.division or mistaken)
+    doubted = mistaken(found, counted)
+    similar = bool(found.division or doubted)
     for place, group in enumerate(numbers.groups):
         cluster = clusters[group.group]
         certain = [each for each in compared if each.group == group.group and each.certain]
@@ -217,7 +217,7 @@ def make_report(
         sections=sections,
         read=_read(found, models),
         diagnosis=_diagnosis(found),
-        caution=" ".join(filter(None, [found.warning, mistaken, found.doubts])),
+        caution=" ".join(filter(None, [found.warning, doubted, found.doubts])),
         similar=similar,
         scale=scale,
         models={**models, **({"Language model that named clusters": named_by} if named_by else {})},
@@ -302,7 +302,7 @@ def _diagnosis(found: Clustering) -> str:
     return "Nobody has checked yet whether the model follows this question; `retriever diagnose` does."
 
 
-def _mistaken(found: Clustering, counted: Counted, scale: float) -> str:
+def mistaken(found: Clustering, counted: Counted) -> str:
     """Name the groups whose ratings are far from those of the examples that taught them; nothing without any."""
     documents, said = counted.groups.documents, []
     rated = {
@@ -314,7 +314,7 @@ def _mistaken(found: Clustering, counted: Counted, scale: float) -> str:
             for id, answer in found.examples.items()
             if answer.casefold() == group.name.casefold() and id in rated
         ]
-        if len(own) >= _EXAMPLES and group.stars is not None and abs(np.mean(own) - group.stars) > _FAR * scale:
+        if len(own) >= _EXAMPLES and group.stars is not None and abs(np.mean(own) - group.stars) > _FAR * counted.scale:
             said.append(f"{np.mean(own):.1f} stars in the examples of “{group.name}”, {group.stars:.1f} in the group")
     return f"The labels may be wrong, because ratings differ: {'; '.join(said)}." if said else ""
 

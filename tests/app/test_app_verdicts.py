@@ -92,6 +92,19 @@ def test_a_question_that_was_taught_says_how_well_it_is_answered(make, app, chan
         assert [one[0] for one in links(session)] == ["Teach it more"]
 
 
+def test_clusters_with_other_ratings_than_the_examples_that_taught_them_are_doubted(make, app, chance):
+    broken = [row["id"] for row in ROWS if "broke" in row["text"]]
+    whole_ones = [row["id"] for row in ROWS if "broke" not in row["text"]]
+    rows = [{**row, "stars": 1 if row["id"] in broken[:4] else 5} for row in ROWS]
+    folder = make(rows=rows, instructions=[MOOD])
+    with Index(folder, encoder=load_encoder()) as index:
+        examples = [(id, "broke") for id in broken[:4]] + [(id, "whole") for id in whole_ones[:4]]
+        index.teaching.teach(MOOD, examples)
+    session = settle(app("clusters", instruction=MOOD))
+    said = " ".join(warning.value for warning in session.warning).replace("\\", "")
+    assert "ratings differ: 1.0 stars in the examples of “broke”" in said
+
+
 def test_a_verdict_shows_among_the_instructions(make, app, chance, monkeypatch):
     monkeypatch.setattr(completing, "judge_views", lambda *given: {})
     monkeypatch.setattr(searcher, "wants_judging", lambda store, view: False)

@@ -19,6 +19,7 @@ from retriever.clusters.groups import Groups, groups_of
 from retriever.clusters.index_numbers import Counted
 from retriever.clusters.map import map_asset
 from retriever.clusters.numbers import count
+from retriever.clusters.report import mistaken
 from retriever.core.types import Document
 from retriever.index.profiling import Columns
 from retriever_app import cards, charts, state, text
@@ -44,10 +45,20 @@ def clear_selection() -> None:
     state.change(Grouping, clusters=())
 
 
-def show_doubts(found: Clustering) -> None:
-    """Say before the clusters what they are where their question is not followed, and what else to doubt of them."""
-    if found.doubts:
-        st.warning(text.plain(found.doubts), icon=":material/warning:")
+def show_doubts(found: Clustering, ratings: str = "") -> None:
+    """Say before the clusters what they are where their question is not followed, and what else to doubt of them.
+
+    ``ratings`` says which of them have other ratings than the examples that taught them.
+    """
+    doubts = " ".join(filter(None, [found.doubts, ratings]))
+    if doubts:
+        st.warning(text.plain(doubts), icon=":material/warning:")
+
+
+@st.cache_resource(show_spinner=False, max_entries=8, hash_funcs=BY_NUMBER)
+def doubtful_ratings(drawn: Drawn, columns: Columns) -> str:
+    """Name the clusters whose ratings are far from those of the examples that taught them; nothing without any."""
+    return mistaken(drawn.found, _counted(groups(drawn), columns)) if drawn.found.examples else ""
 
 
 def draw_map(drawn: Drawn, chosen: Part, passing: NDArray[np.bool_]) -> None:
@@ -244,10 +255,15 @@ def _marks(drawn: Drawn, shades: Colours) -> list[dict[str, Any]]:
 @st.cache_resource(show_spinner=False, max_entries=8, hash_funcs=BY_NUMBER)
 def _cards(drawn: Drawn, columns: Columns, passing: NDArray[np.bool_]) -> list[ClusterCard]:
     """Return all clusters as cards, each of its reviews that pass (n,)."""
-    whole = groups(drawn).kept(passing[model.drawn_evenly(drawn.found)]).by_document()
-    stars = model.read_sides(whole.documents, columns).stars
-    counted = Counted(whole, count(whole, stars), stars)
+    counted = _counted(groups(drawn).kept(passing[model.drawn_evenly(drawn.found)]), columns)
     return model.cards(drawn.found, sides_of(drawn, columns), counted, passing, drawn.nearness)
+
+
+def _counted(of: Groups, columns: Columns) -> Counted:
+    """Return groups as whole reviews, with their stars."""
+    whole = of.by_document()
+    stars = model.read_sides(whole.documents, columns).stars
+    return Counted(whole, count(whole, stars), stars)
 
 
 @st.cache_resource(show_spinner=False, max_entries=8, hash_funcs=BY_NUMBER)

@@ -105,7 +105,7 @@ def _show_map(index: Index, drawn: Drawn, suggested: Sequence[str]) -> None:
     rows = chosen[passing[chosen]]
     some = bool(part.clusters)
     show_verdict(index, drawn.found.request.instruction)
-    panels.show_doubts(drawn.found)
+    panels.show_doubts(drawn.found, panels.doubtful_ratings(drawn, columns))
     left, right = st.columns(2, gap="medium")
     with left:
         panels.draw_map(drawn, part, passing)
