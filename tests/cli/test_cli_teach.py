@@ -41,7 +41,7 @@ def test_clusters_are_the_answers_that_were_learned(taught):
     document = taught("cluster", "--instruction", MOOD, "--json").document
     assert {group["label"] for group in document["clusters"]} == {"cross", "glad"}
     shown = taught("cluster", "--instruction", MOOD).out
-    assert shown.count("Taught with 6 examples") == 1
+    assert shown.count("6 examples") == 1
     assert len(taught("cluster", "--instruction", MOOD, "-k", "3", "--json").document["clusters"]) == 3
 
 
