@@ -51,10 +51,9 @@ class Shot:
     shows: str
 
 
-PRODUCT, FEELING, BROKE, REASON = (
+PRODUCT, FEELING, REASON = (
     "What kind of product is this review about?",
     "How does the customer feel about it?",
-    "What broke?",
     "What is the main reason for the rating?",
 )
 KINDS, CATEGORIES = "kinds of product", "kitchen, electronics, toy, outdoor, books, clothing"
@@ -67,7 +66,7 @@ SHOTS = (
     Shot(
         "search",
         "search",
-        {"index": "reviews", "q": "it stopped working after a few days", "instruction": BROKE},
+        {"index": "reviews", "q": "it stopped working after a few days", "instruction": PRODUCT},
         "The model has read",
     ),
     Shot(
@@ -94,22 +93,24 @@ SHOTS = (
         {"index": "reviews", "instruction": REASON},
         "Review 1 of",
     ),
-    Shot("rows", "train", {"index": "reviews", "training": WRITTEN}, "Every row is kept"),
+    Shot("rows", "train", {"index": "reviews", "training": WRITTEN}, "Changes are saved as you type"),
     Shot("train", "train", {"index": "reviews", "training": TRAINED}, "Searches on held-out rows"),
     Shot("model", "model", {"index": "reviews"}, "Models and vectors"),
 )
 
 
-def prepare(folder: Path) -> None:
-    """Make the index and the trainings that are not there."""
+def prepare(folder: Path, *, train: bool) -> None:
+    """Make the index that is not there, and the trainings, which take minutes, where they are wanted."""
     if not (folder / "reviews").exists():
-        options = [part for instruction in (PRODUCT, FEELING, BROKE) for part in ("--instruction", instruction)]
+        options = [part for instruction in (PRODUCT, FEELING) for part in ("--instruction", instruction)]
         corpus = str(EXAMPLES / "reviews.jsonl")
         subprocess.run([*PROGRAM, "index", corpus, "--index", str(folder / "reviews"), *options], check=True)
         into = ["--instruction", PRODUCT, "--into", CATEGORIES, "--save", KINDS]
         subprocess.run([*PROGRAM, "classify", "--index", str(folder / "reviews"), *into], check=True)
         with Index(folder / "reviews") as index:
             index.teaching.name_answers(REASON, dict.fromkeys(["quality", "price", "delivery", "fit", "other"], ""))
+    if not train:
+        return
     trainings = Trainings(folder / MODELS_FOLDER)
     for name in {WRITTEN, TRAINED} - set(trainings.names()):
         trainings.create(name, example_rows())
@@ -206,7 +207,7 @@ def main() -> None:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     if not options.address:
-        prepare(options.index)
+        prepare(options.index, train=not options.only or bool({"rows", "train"} & set(options.only)))
     app = contextlib.nullcontext(Server(options.address)) if options.address else served(options.index)
     with app as server, playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
