@@ -31,7 +31,7 @@ demo: setup
 test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not model and not gpu and not durability"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "durability" tests/durability
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "model" $$(grep -rl 'mark\.model' tests)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "model" $$(grep -rl --include='*.py' 'mark\.model' tests)
 
 # The tests of the real models as on other processors: all of tests/machines.py, or those of MACHINES="avx2 none"; FEW=--few
 # keeps to clusters.
