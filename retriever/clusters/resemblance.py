@@ -62,18 +62,19 @@ def resemblance(store: Store, made: "Clustering", others: Iterable[Listed]) -> R
     Args:
         store: of the index.
         made: the clusters.
-        others: views to compare with, in the order of their weight; a view that lacks a text is passed over.
+        others: views to compare with, in the order of their weight; a view that lacks a compared text is passed over.
     """
     from sklearn.cluster import KMeans
     from sklearn.metrics import adjusted_mutual_info_score
 
-    k, ids = len(made.clusters), [document.id for document in made.material.documents]
+    k, documents = len(made.clusters), made.material.documents
     if k < 2:
         return None
-    rows = np.unique(np.linspace(0, len(ids) - 1, _TEXTS).astype(np.int64))
+    rows = np.unique(np.linspace(0, len(documents) - 1, _TEXTS).astype(np.int64))
+    ids = [documents[row].id for row in rows]
     for other in others:
-        material = read_material(store, other, made.request.where, made.request.ids)
-        vectors = material.vectors[rows] if [document.id for document in material.documents] == ids else ()
+        material = read_material(store, other, made.request.where, frozenset(ids))
+        vectors = material.vectors if [document.id for document in material.documents] == ids else ()
         if len(np.unique(vectors, axis=0)) < k:
             continue
         with single_threaded():
