@@ -69,7 +69,7 @@ def open_index(
 
     Nothing is read yet: a missing, damaged or newer index shows at the first use.
     """
-    from retriever.index.sources.limits import ReadingLimits
+    from retriever.index.asking.limits import ReadingLimits
     from retriever.workspace import Index
 
     limits = ReadingLimits(max_texts, max_tokens, max_minutes)

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,21 +14,21 @@ from retriever.core.errors import InputError
 from retriever.core.options import takes_options
 from retriever.core.protocols import Encoder
 from retriever.core.requests import SearchOptions, SearchRequest
-from retriever.core.results import IndexingReport, IndexStatus, SearchResult, ViewStatus
+from retriever.core.results import IndexingReport, IndexStatus, OnIndexing, SearchResult, ViewStatus
 from retriever.core.text import composed
 from retriever.core.types import BadRow, Document, Embeddings
 from retriever.index import completing
+from retriever.index.asking.limits import ReadingLimits
 from retriever.index.encoding import Loader, OnTexts
 from retriever.index.filtering import request_filter
 from retriever.index.generations import IndexType
-from retriever.index.indexing import IndexingOptions, OnIndexing
+from retriever.index.indexing import IndexingOptions
 from retriever.index.opened import Opened
 from retriever.index.search.patterns import found_by_pattern
 from retriever.index.search.searcher import Searcher
 from retriever.index.sources.encoders import PlainReader
-from retriever.index.sources.limits import DayBudget, ReadingLimits
 from retriever.index.status import index_status, texts_read, view_states
-from retriever.index.teaching.asking import Groups
+from retriever.index.teaching.active_learning import Groups
 from retriever.index.teaching.part import Teaching
 from retriever.index.upkeep.part import Upkeep
 from retriever.index.verdicts.stored import stored_verdict
@@ -191,7 +192,8 @@ class Index(Closing):
             queries, request = [like.text] * len(requests), replace(request, like=like.parent_id)
         views = self._opened.views
         opened = self._opened
-        searcher = Searcher(opened.store, views, lambda: opened.sources, opened.search_options)
+        ask = partial(completing.ask, opened)
+        searcher = Searcher(opened.store, views, lambda: opened.sources, opened.search_options, ask)
         for results in searcher.search(queries, request, on_texts):
             views.note_use(result.view for result in results if result.view is not None)
             yield [views.calibration.rated(self._with_verdict(result)) for result in results]
@@ -278,16 +280,14 @@ def _grouped(vectors: Embeddings, k: int) -> Groups:
     return spherical_kmeans(vectors, k)
 
 
-def limited(index: Index, limits: ReadingLimits, day: DayBudget | None = None) -> Index:
+def limited(index: Index, limits: ReadingLimits) -> Index:
     """Return an index with limits of its own: for one of several readings that share its files and encoders.
 
     Args:
         index: stays open as long as what is returned is used.
-        limits: the most that language models are asked through what is returned.
-        day: the budget of a server, which all its requests share. With one, what goes beyond a limit is an error before
-            it is sent (`ReadingLimitError`); without one it stays unread.
+        limits: the most that language models are asked through what is returned; beyond them texts stay unread.
     """
     other = copy(index)
-    other._opened = index._opened.limited(limits, day)
+    other._opened = index._opened.limited(limits)
     other._divide()
     return other

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from retriever.core.pace import Pace
-from retriever.core.results import IndexingReport
-from retriever.index.indexing import OnIndexing
+from retriever.core.results import IndexingReport, OnIndexing
 from retriever.serving.jobs import Job
 from retriever_app.text import about
 

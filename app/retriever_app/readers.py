@@ -7,7 +7,8 @@ from retriever.clusters.titles import TEXTS_A_TITLE
 from retriever.core.errors import EncoderError
 from retriever.core.requests import SearchOptions
 from retriever.core.types import Document
-from retriever.index.teaching.readers import GIVEN, ReaderPlace
+from retriever.index.asking.asker import ReaderPlace
+from retriever.index.teaching.answering import GIVEN
 from retriever.index.teaching.unanswered import AnswersStatus
 from retriever_app import text
 

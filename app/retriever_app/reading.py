@@ -11,7 +11,8 @@ from hashlib import sha256
 import streamlit as st
 
 from retriever.core.errors import EncoderError
-from retriever.index.teaching.readers import DEFAULT, ReaderPlace
+from retriever.index.asking.asker import ReaderPlace
+from retriever.index.teaching.answering import DEFAULT
 from retriever.serving.jobs import Job
 from retriever.workspace import Index
 from retriever_app import readers, resources, state

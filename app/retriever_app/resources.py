@@ -11,8 +11,8 @@ import streamlit as st
 from retriever.core.errors import RetrieverError
 from retriever.core.results import IndexStatus
 from retriever.index import profiling
+from retriever.index.asking.limits import ReadingLimits, read_limits
 from retriever.index.profiling import Columns, Profile
-from retriever.index.sources.limits import ReadingLimits, read_budgets
 from retriever.serving.jobs import Jobs
 from retriever.serving.pools import MOST_OPEN, EncoderPool, IndexFolder, IndexPool, index_folder
 from retriever.workspace import Index, limited
@@ -86,8 +86,13 @@ def open_index(name: str) -> Index:
         IndexNotFoundError: there is none of that name, or no longer.
         InputError: the settings cannot be read.
     """
-    index, limits = _indexes(folder()).get(name), read_budgets(folder().folder).reading
-    return index if limits == ReadingLimits() else limited(index, limits)
+    index, limits = _indexes(folder()).get(name), read_limits(folder().folder)
+    return index if limits == ReadingLimits() else _limited(index, index.identity, limits)
+
+
+@st.cache_resource(show_spinner=False, max_entries=MOST_OPEN)
+def _limited(_index: Index, name: str, limits: ReadingLimits) -> Index:
+    return limited(_index, limits)
 
 
 @st.cache_resource(show_spinner=False)

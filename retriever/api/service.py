@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from retriever.api.problems import NotFoundError, TookTooLongError
-from retriever.api.settings import DAY, REQUEST, ServerLimits, ServerSettings
+from retriever.api.settings import READING, ServerLimits, ServerSettings
 from retriever.core.errors import BusyError, IndexNotFoundError, RetrieverError, UsageError
 from retriever.core.requests import SearchRequest
 from retriever.core.results import SearchResult, Settling
 from retriever.index import encoding
+from retriever.index.asking.limits import read_limits
 from retriever.index.sources.encoders import DEFAULT_PLAIN
-from retriever.index.sources.limits import DayBudget, read_budgets
-from retriever.index.teaching.readers import DEFAULT, GIVEN
+from retriever.index.teaching.answering import DEFAULT, GIVEN
 from retriever.serving import batching
 from retriever.serving.batching import BatchQueue, Pass, QueuedEncoder
 from retriever.serving.jobs import Job, Jobs
@@ -145,8 +145,7 @@ class Service:
         self.queue = BatchQueue(waiting_texts=settings.limits.waiting_texts, on_pass=on_pass)
         self._encoders = EncoderPool(load, wrap=lambda encoder: QueuedEncoder(encoder, self.queue))
         self.indexes = IndexPool(index_folder(settings.index.absolute()), self._encoders)
-        budgets = read_budgets(self.folder)
-        self._reading, self._day = budgets.reading.filled(REQUEST), DayBudget(budgets.day.filled(DAY))
+        self._reading = read_limits(self.folder).filled(READING)
         self.jobs = Jobs()
         self.readings = Readings(running=settings.limits.readings, waiting=settings.limits.waiting_readings)
         self._loaded: dict[str, QueuedEncoder] = {}
@@ -174,7 +173,7 @@ class Service:
             UsageError: the reader is none of the index's.
         """
         try:
-            index = limited(self.indexes.get(name), self._reading, self._day)
+            index = limited(self.indexes.get(name), self._reading)
         except IndexNotFoundError:
             raise IndexNotFoundError(f"There is no index {name!r} here.", hint="GET /indexes lists them.") from None
         if reader and reader not in (known := [DEFAULT, GIVEN, *index.teaching.readers()]):

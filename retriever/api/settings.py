@@ -12,19 +12,16 @@ from pathlib import Path
 from retriever.core.errors import InputError, UsageError
 from retriever.core.requests import SearchRequest
 from retriever.core.text import require_text
+from retriever.index.asking.limits import ReadingLimits
 from retriever.index.sources.encoders import DEFAULT_PLAIN
-from retriever.index.sources.limits import ReadingLimits
 
 HOST = "127.0.0.1"
 PORT = 8600
 READER_VARIABLE = "RETRIEVER_TOKEN"
 WRITER_VARIABLE = "RETRIEVER_WRITER_TOKEN"
 LEAST_TOKEN = 16
-REQUEST = ReadingLimits(texts=1000, tokens=500_000)
-"""The most that a request has a language model read where `settings.toml` does not say it."""
-
-DAY = ReadingLimits(texts=5000, tokens=2_500_000)
-"""The most that all requests of a day do."""
+READING = ReadingLimits(texts=1000, tokens=500_000, day_texts=5000, day_tokens=2_500_000)
+"""The most that language models are asked where `settings.toml` does not say it: of a question, a request, a day."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _TOKEN = re.compile(r"[!-~]+")

@@ -19,6 +19,9 @@ def answers(
         typer.Argument(help="JSON Lines or CSV file to import, rows of id and answer; an empty answer deletes one."),
     ] = None,
     index: IndexOption = DEFAULT_INDEX,
+    again: Annotated[
+        bool, typer.Option("--again", help="Let texts that a language model refused be asked about again.")
+    ] = False,
     csv_file: Annotated[Path | None, typer.Option("--csv", help="Write id and answer of every document.")] = None,
     json: JsonOption = False,
 ) -> None:
@@ -36,6 +39,9 @@ def answers(
     if file is not None and csv_file is not None:
         raise UsageError("--csv lists answers, and a file imports some.", hint="Import first, then list.")
     with Index(index) as opened:
+        if again:
+            texts = output.counted(opened.teaching.ask_again(instruction), "text")
+            output.say(f"{texts} that had no answer will be asked about again.")
         if file is not None:
             opened.teaching.give_answers(instruction, read_answers(file))
         status = opened.teaching.answers_status(instruction)

@@ -63,7 +63,7 @@ def compare(  # noqa: PLR0913 - one parameter per option
             depth = _HITS if hits is None else hits
             request = SearchRequest(query, k=depth, where=where)
             requests = [replace(request, instruction=question) for question in instruction]
-            first, second = reading.with_consent(opened, partial(opened.search_many, requests))
+            first, second = opened.search_many(requests)
             judged = [opened.teaching.judge(question, progress=line.show) for question in instruction]
             results = [replace(first, verdict=judged[0]), replace(second, verdict=judged[1])]
             change = compare_ranks(*(result if json else result.shown for result in results))

@@ -10,6 +10,7 @@ import typer
 
 from retriever.cli import output
 from retriever.cli.options import DEFAULT_INDEX, Build, DeviceOption, Embedding, EncodingOption, IndexOption, JsonOption
+from retriever.cli.reading import Reading, say_spent
 from retriever.cli.verdicts import say_verdict
 from retriever.core.errors import InputError
 from retriever.core.text import printable
@@ -23,6 +24,7 @@ SKIPPED = 3
 
 @command_options(Build)
 @command_options(Embedding)
+@command_options(Reading, leave_out=("reader", "read"))
 def index(  # noqa: PLR0913 - one parameter per option
     corpus: Annotated[
         list[str], typer.Argument(help="JSON, CSV or Parquet files (zipped too), or - for JSON on stdin.")
@@ -61,6 +63,12 @@ def index(  # noqa: PLR0913 - one parameter per option
         ),
     ] = None,
     *,
+    read: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Question that a language model answers about every text it was not asked about; repeatable."
+        ),
+    ] = None,
     device: DeviceOption = "auto",
     json: JsonOption = False,
     **options: object,
@@ -86,8 +94,12 @@ def index(  # noqa: PLR0913 - one parameter per option
     said = rows.notes
     for note in said:
         output.say(note)
-    opened = Index(index, encoder=question, plain=base, device=device)
-    with opened, output.ProgressLine(count_rows(corpus)) as line:
+    reading = made(Reading, options, reader=None)
+    with (
+        reading.limits(index) as limits,
+        Index(index, encoder=question, plain=base, device=device, limits=limits) as opened,
+        output.ProgressLine(count_rows(corpus)) as line,
+    ):
         report = opened.add(
             rows,
             instructions=instruction or [],
@@ -100,6 +112,10 @@ def index(  # noqa: PLR0913 - one parameter per option
             for view in opened.views()
             if view.verdict and view.taught is None and view.view in report.views
         ]
+        for asked in read or []:
+            reading.begin(opened, asked)
+            opened.teaching.read(asked, progress=line.show)
+        say_spent(opened)
     for note in report.reading:
         if later := _without(note, said):
             output.say(later)

@@ -53,13 +53,14 @@ def search(
     requests = [made(SearchRequest, options, query=query) for query in queries]
     reading = made(Reading, options, reader=None)
     with reading.opened(index, device) as opened:
+        reading.begin(opened, requests[0].instruction or "", requests[0].reader)
 
         def searched() -> "list[SearchResult]":
             if several:
                 return opened.search_many(requests)
             return [_final(opened, requests[0], show_first=not json and sys.stdout.isatty())]
 
-        results = reading.with_consent(opened, searched)
+        results = searched()
         if not json:
             _render(opened, results, explain=explain)  # before seconds go into the verdict
             say_known(results[0].known_answers)
@@ -113,8 +114,8 @@ def _render(opened: "Index", results: list["SearchResult"], *, explain: bool) ->
         if explain:
             output.say(_measures(result))
         _render_hits(result.hits if explain else result.shown.hits, explain=explain)
-        if result.settling is not None and not result.settling.settled:
-            output.say("Hits may still change: the same search reads more texts.")
+        if result.reader_fault:
+            output.say(printable(f"The reader cannot be asked: {result.reader_fault}"))
 
 
 def _header(result: "SearchResult") -> str:

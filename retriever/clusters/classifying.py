@@ -25,8 +25,8 @@ from retriever.core.similarity import normalise
 from retriever.core.types import Document, Embeddings
 from retriever.index.opened import Opened
 from retriever.index.selection import nothing_matches
-from retriever.index.sources.catalog import Listed
 from retriever.index.sources.filling import encode_texts, of_one_encoder
+from retriever.index.sources.source import Source
 from retriever.index.teaching.labels import NONE_OF_THESE
 from retriever.store.filters import Filter
 
@@ -51,7 +51,7 @@ class ClassifyRequest:
     where: Filter | None = None
 
 
-def classify(opened: Opened, shown: Listed, request: ClassifyRequest) -> Clustering:
+def classify(opened: Opened, shown: Source, request: ClassifyRequest) -> Clustering:
     """Put the documents of a complete view to categories.
 
     Args:
@@ -64,17 +64,18 @@ def classify(opened: Opened, shown: Listed, request: ClassifyRequest) -> Cluster
         UsageError: examples taught the question, and fewer than two of the categories.
     """
     store, sources = opened.store, opened.sources
-    categories, not_learned = _learned(opened, shown, request.categories)
+    categories, not_learned = _learned(shown, request.categories)
     with store.snapshot():
-        source = sources.open(shown)
         material = read_material(store, shown, request.where)
     if not material.documents:
         raise nothing_matches(store, request.where)
     titles, floor = [category.name for category in categories], FLOOR
-    (names,) = encode_texts([source], [_read_of(category) for category in categories])
-    if (learned := source.alone(titles, names)) is not None:  # what all of these look like has been learned from
-        names, floor = learned, NO_FLOOR
-    apart = source.alone([*titles, NONE_OF_THESE], np.vstack([names, names.mean(axis=0)]))
+    (names,) = encode_texts([shown], [_read_of(category) for category in categories])
+    taught, apart = shown.taught, None
+    if taught is not None:
+        if (learned := taught.class_prototypes(titles, names)) is not None:  # all of these were learned
+            names, floor = learned, NO_FLOOR
+        apart = taught.class_prototypes([*titles, NONE_OF_THESE], np.vstack([names, names.mean(axis=0)]))
     placing = CategoryNames(
         _with_examples(names, categories, material),
         material.vectors.mean(axis=0),
@@ -83,7 +84,7 @@ def classify(opened: Opened, shown: Listed, request: ClassifyRequest) -> Cluster
         not_learned=range(len(categories), len(request.categories)),
         outside=None if apart is None or NONE_OF_THESE in titles else apart[-1],
     )
-    if not of_one_encoder(sources.base, source.root):
+    if not of_one_encoder(sources.base, shown.root):
         (known,) = encode_texts([sources.base], titles)
         placing = replace(placing, base=known, base_fingerprint=sources.base.key.fingerprint)
     fit = placing.fit(material.vectors, base_vectors(opened, placing, material.documents))
@@ -91,16 +92,14 @@ def classify(opened: Opened, shown: Listed, request: ClassifyRequest) -> Cluster
     places = dict(zip(ids, placing.chosen(fit), strict=True))
     margins = dict(zip(ids, [round(float(margin), 4) for margin in fit.margins], strict=True))
     request = replace(request, categories=[*categories, *not_learned])
-    return replace(_categorised(material, shown.view.view_id, request, placing, places), margins=margins)
+    return replace(_categorised(material, shown.view_id, request, placing, places), margins=margins)
 
 
-def _learned(
-    opened: Opened, shown: Listed, categories: Sequence[Category]
-) -> tuple[Sequence[Category], Sequence[Category]]:
+def _learned(shown: Source, categories: Sequence[Category]) -> tuple[Sequence[Category], Sequence[Category]]:
     """Return the categories that documents can go to, and those without an example under a question that was taught."""
-    lessons = opened.sources.lessons(shown)
-    if lessons is None:
+    if shown.taught is None:
         return categories, []
+    lessons = shown.taught.lessons()
     taught = {answer.casefold() for answer in lessons.answers}
     learned = [category for category in categories if category.examples or category.name.casefold() in taught]
     if len(learned) < 2:
@@ -112,7 +111,7 @@ def _learned(
     return learned, [category for category in categories if category not in learned]
 
 
-def sorted_by_answers(opened: Opened, shown: Listed, request: ClassifyRequest) -> Clustering:
+def sorted_by_answers(opened: Opened, shown: Source, request: ClassifyRequest) -> Clustering:
     """Put the documents that a language model read under a closed question to the options it chose.
 
     The options that no category is are categories of their own. Examples stay where they belong.
@@ -126,21 +125,20 @@ def sorted_by_answers(opened: Opened, shown: Listed, request: ClassifyRequest) -
         InputError: no document matches the filter, or none was read.
     """
     with opened.store.snapshot():
-        source = opened.sources.open(shown)
         material = read_material(opened.store, shown, request.where)
     if not material.documents:
         raise InputError("The language model answered for none of the texts.", hint="Try again, or another --reader.")
     options = options_of(request.categories)
     names = [option.name for option in options]
-    (vectors,) = encode_texts([source], names)
+    (vectors,) = encode_texts([shown], names)
     placing = Options(shown.instruction, names, vectors)
     places = dict(zip([document.id for document in material.documents], placing.place(material, None), strict=True))
     for number, option in enumerate(options):
         places |= {id: (number,) for id in option.examples if id in places}
-    return _categorised(material, shown.view.view_id, replace(request, categories=options), placing, places)
+    return _categorised(material, shown.view_id, replace(request, categories=options), placing, places)
 
 
-def sorted_by_lessons(material: Material, shown: Listed, request: ClusterRequest, learned: Sequence[str]) -> Clustering:
+def sorted_by_lessons(material: Material, shown: Source, request: ClusterRequest, learned: Sequence[str]) -> Clustering:
     """Put rows to the answers that a question was taught: each to its likeliest, the first of its words.
 
     The answer of the texts that give none of the others comes last.
@@ -157,7 +155,7 @@ def sorted_by_lessons(material: Material, shown: Listed, request: ClusterRequest
     placing = Options(shown.instruction, names, directions(material.vectors, numbers, len(names)))
     places = {document.id: (number,) for document, number in zip(material.documents, numbers.tolist(), strict=True)}
     answers = ClassifyRequest(shown.instruction, [Category(name) for name in names])
-    return replace(_categorised(material, shown.view.view_id, answers, placing, places), request=request)
+    return replace(_categorised(material, shown.view_id, answers, placing, places), request=request)
 
 
 def _categorised(

@@ -12,7 +12,7 @@ from retriever.clusters.fields import field_values, growth, spread
 from retriever.clusters.material import Material, read_material
 from retriever.clusters.placing import centroids_of
 from retriever.index.selection import nothing_matches, selected_documents
-from retriever.index.sources.catalog import Listed
+from retriever.index.sources.source import Source
 from retriever.store.database import Store
 from retriever.store.filters import resolve_field
 
@@ -48,7 +48,7 @@ def check(store: Store, request: ClusterRequest) -> None:
         growth(field_values(documents, request.over, fields), [0] * len(documents), 1)
 
 
-def cluster(store: Store, shown: Listed, request: ClusterRequest, learned: Sequence[str] = ()) -> Clustering:
+def cluster(store: Store, shown: Source, request: ClusterRequest, learned: Sequence[str] = ()) -> Clustering:
     """Cluster the documents of a complete view; errors as for `check`.
 
     Args:
@@ -77,14 +77,14 @@ def cluster(store: Store, shown: Listed, request: ClusterRequest, learned: Seque
     return replace(made, clusters=clusters, months=months)
 
 
-def _computed(material: Material, shown: Listed, request: ClusterRequest) -> Clustering:
+def _computed(material: Material, shown: Source, request: ClusterRequest) -> Clustering:
     """Return rows in clusters by k-means."""
     choice = choose_k(material.vectors) if request.k is None else None
     partition = spherical_kmeans(material.vectors, (request.k if choice is None else choice.k) or 1)
     rows = zip(material.documents, partition.labels.tolist(), strict=True)
     return Clustering(
         request=request,
-        view=shown.view.view_id,
+        view=shown.view_id,
         material=material,
         clusters=described(material, partition, request.instruction),
         places={document.id: (number,) for document, number in rows},
@@ -94,13 +94,13 @@ def _computed(material: Material, shown: Listed, request: ClusterRequest) -> Clu
     )
 
 
-def still_holds(store: Store, shown: Listed, found: Clustering) -> bool:
+def still_holds(store: Store, shown: Source, found: Clustering) -> bool:
     """Return whether the documents a clustering is of are still all there are to cluster, none of them changed.
 
     Of answers in words, it is of the texts that are read, and holds while no answer is another.
     """
     where, ids = found.request.where, found.request.ids
-    if not shown.costly:
+    if not shown.in_words:
         return selected_documents(store, where, ids) == list(found.material.documents)
     with store.snapshot():
         now = read_material(store, shown, where, ids)

@@ -138,7 +138,7 @@ def _words(
     """
     written = [text_words(document.text) for document in material.documents]
     whole = WholeWords(written)
-    first = material.leads  # what somebody named is a name as it is, of words of the question too
+    first = material.answer_words  # what somebody named is a name as it is, of words of the question too
     named = {word.casefold() for words in material.answers for word in words[:first]}
     own = [_most(_of([words[:first] for words in material.answers], labels, number)) for number in range(k)]
     answered = [

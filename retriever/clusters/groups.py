@@ -77,7 +77,7 @@ def groups_of(found: Clustering) -> Groups:
     members = np.array([[cluster.number in each for each in rows] for cluster in shown], dtype=bool)
     members = members.reshape(len(shown), len(rows))
     silent: NDArray[np.bool_] = ~np.asarray(members.any(axis=0))
-    if material.leads:  # answers that somebody named; an encoder puts every text somewhere
+    if material.answer_words:  # answers that somebody named; an encoder puts every text somewhere
         silent |= np.array([_says_nothing(words) for words in material.answers], dtype=bool)
     groups = Groups(
         material.documents, [cluster.number for cluster in shown], [cluster.label for cluster in shown], members, silent

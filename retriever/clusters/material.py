@@ -10,7 +10,7 @@ from retriever.core.fingerprint import content_hash
 from retriever.core.types import Document, Embeddings
 from retriever.core.words import distinct
 from retriever.index.selection import is_among, place, selected_contents
-from retriever.index.sources.catalog import Listed
+from retriever.index.sources.source import Source
 from retriever.store.database import Store
 from retriever.store.filters import Filter
 
@@ -23,23 +23,23 @@ class Material:
         documents: by ascending id; parts in the order of their document.
         vectors: (n, dim) theirs in the view.
         answers: the model's words for each, those of `words.distinct`.
-        leads: how many of them, from the first, are answers as somebody named them.
+        answer_words: how many of them, from the first, are answers as somebody named them.
     """
 
     documents: Sequence[Document]
     vectors: Embeddings
     answers: Sequence[Sequence[str]]
-    leads: int = 0
+    answer_words: int = 0
 
     def part(self, rows: Sequence[int]) -> "Material":
         """Return some of the rows, in this order; one may come several times."""
         documents, answers = [self.documents[row] for row in rows], [self.answers[row] for row in rows]
-        return Material(documents, self.vectors[rows], answers, self.leads)
+        return Material(documents, self.vectors[rows], answers, self.answer_words)
 
     @property
     def phrases(self) -> list[str] | None:
         """The one answer of every row, a whole phrase; None where rows have other words than an answer."""
-        if self.leads != 1 or any(len(words) != 1 for words in self.answers):
+        if self.answer_words != 1 or any(len(words) != 1 for words in self.answers):
             return None
         return [words[0] for words in self.answers]
 
@@ -67,11 +67,11 @@ class Material:
 
 
 def read_material(
-    store: Store, shown: Listed, where: Filter | None = None, ids: frozenset[str] | None = None
+    store: Store, shown: Source, where: Filter | None = None, ids: frozenset[str] | None = None
 ) -> Material:
     """Return the documents that have a vector in a view, those of the filter and the ids, by ascending id."""
     contents = selected_contents(store, where, ids)
-    stored = store.vectors.get(shown.view.view_id, contents)
+    stored = store.vectors.get(shown.view_id, contents)
     rows = {content_id: row for row, content_id in enumerate(stored.content_ids.tolist())}
     documents = [
         (document, rows[content_id])
@@ -81,7 +81,7 @@ def read_material(
     ]
     documents.sort(key=lambda pair: place(pair[0]))
     order = np.array([row for _, row in documents], dtype=np.int64)
-    leads = shown.leads
+    answer_words = shown.answer_words
     words = (stored.words[i] for i in order)
-    answers = [[*each[:leads], *distinct(each[leads:], shown.instruction)] for each in words]
-    return Material([document for document, _ in documents], stored.embeddings[order], answers, leads)
+    answers = [[*each[:answer_words], *distinct(each[answer_words:], shown.instruction)] for each in words]
+    return Material([document for document, _ in documents], stored.embeddings[order], answers, answer_words)

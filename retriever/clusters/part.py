@@ -8,13 +8,13 @@ import numpy as np
 
 from retriever.clusters.budget import BUDGET, Read
 from retriever.core.errors import EncoderMismatchError, InputError, UsageError
+from retriever.core.results import OnIndexing
 from retriever.index.completing import complete, complete_with, lacking
 from retriever.index.filtering import request_filter
-from retriever.index.indexing import OnIndexing
 from retriever.index.opened import Opened
 from retriever.index.selection import nothing_matches, selected_contents
-from retriever.index.sources.catalog import Listed, current, serving
-from retriever.index.teaching.readers import serve_by
+from retriever.index.sources.source import Source
+from retriever.index.teaching.answering import choose_reader
 from retriever.index.verdicts.stored import stored_verdict
 
 if TYPE_CHECKING:
@@ -78,8 +78,7 @@ class Clusterings:
         served = complete_with(opened, instructions, unread, part=part, progress=progress)
         made = []
         for shown, each in zip(served, requests, strict=True):
-            lessons = opened.sources.lessons(shown)
-            learned = [] if lessons is None else list(lessons.answers)
+            learned = [] if shown.taught is None else list(shown.taught.lessons().answers)
             found = self._with_standing(cluster(opened.store, shown, each, learned), shown)
             made.append(self._with_resemblance(found))
         return made
@@ -92,8 +91,8 @@ class Clusterings:
         from retriever.clusters.computing import still_holds
 
         store, where = self._opened.store, found.request.where
-        shown = serving(current(store), found.question)
-        if shown is None or shown.view.view_id != found.view:
+        shown = self._opened.known_sources.active(found.question)
+        if shown is None or shown.view_id != found.view:
             return False
         if where is not None:  # answers may have come
             where = request_filter(store, where.expression, found.request.instruction)
@@ -143,9 +142,9 @@ class Clusterings:
             if id not in there:
                 raise InputError(f"There is no document {id!r}.", hint="Ids are those of the corpus.")
         request = ClassifyRequest(question, categories, several, request_filter(opened.store, where, question))
-        shown = serving(opened.sources.listed(), question)
+        shown = opened.sources.active(question)
         if not several and shown is not None and read_by_model(opened, shown):
-            return self._sorted_by_model(request, opened.sources.encoder_name(shown), read, progress)
+            return self._sorted_by_model(request, shown.name, read, progress)
         read_sample(opened, question, request.where, None, read, progress)
         shown = complete(opened, [question], request.where, progress=progress)[0]
         return self._with_standing(classify(opened, shown, request), shown)
@@ -161,7 +160,7 @@ class Clusterings:
         opened, question = self._opened, closed_question(request.instruction, request.categories)
         if not len(selected_contents(opened.store, request.where, None)):
             raise nothing_matches(opened.store, request.where)
-        serve_by(opened, question, reader)
+        choose_reader(opened, question, reader)
         read_sample(opened, question, request.where, None, read, progress)
         shown = complete(opened, [question], request.where, progress=progress)[0]
         return self._with_standing(sorted_by_answers(opened, shown, request), shown)
@@ -189,22 +188,22 @@ class Clusterings:
 
         question, opened = question_of(instruction), self._opened
         condition = request_filter(opened.store, where, question)
-        shown = serving(opened.sources.listed(), question)
-        if shown is None or not shown.costly:
+        shown = opened.sources.active(question)
+        if shown is None or not shown.in_words:
             raise UsageError(
                 f"Nobody answers {question!r} in words.", hint="Name a language model that does: --reader chat:MODEL."
             )
         population = selected_contents(opened.store, condition, None)
         if not len(population):
             raise nothing_matches(opened.store, condition)
-        held = opened.sources.open(shown).contents(opened.sources.held)
+        held = shown.contents(opened.sources.held)
         if held is None or len(np.intersect1d(held, population)) < TEXTS:
             read_sample(opened, question, condition, None, TEXTS, progress)
         shown = complete(opened, [question], condition, progress=progress)[0]
-        stored = opened.store.vectors.get(shown.view.view_id, population)
+        stored = opened.store.vectors.get(shown.view_id, population)
         answers = [words[0] for words in stored.words]
-        reader = opened.sources.encoder_name(shown)
-        written = write_categories(reader, shown.instruction, answers, opened.permit)
+        reader = shown.name
+        written = write_categories(opened, reader, shown.instruction, answers)
         proposal = propose(shown.instruction, reader, answers, stored.embeddings, written)
         return replace(proposal, known_answers=None if condition is None else condition.known)
 
@@ -277,9 +276,11 @@ class Clusterings:
         from retriever.clusters.edits import change_json
         from retriever.clusters.titles import make_titles
 
-        saved, permit = self._kept(name), self._opened.permit
+        saved = self._kept(name)
         shown = self._completed(saved, progress)
-        titles = [make_titles(self._shown(saved, shown), edits.name_by, permit, progress)] if edits.name_by else []
+        titles = (
+            [make_titles(self._opened, self._shown(saved, shown), edits.name_by, progress)] if edits.name_by else []
+        )
         with self._opened.writing("edit"):  # nobody else edits meanwhile; a transaction would hold up searches
             made = titles or changes(self._shown(saved, shown), edits)
             self._opened.store.edits.add(name, [change_json(change) for change in made], author or usual_author())
@@ -325,31 +326,27 @@ class Clusterings:
             )
         return saved
 
-    def _views_of(self, saved: "Kept") -> list[Listed]:
+    def _views_of(self, saved: "Kept") -> list[Source]:
         """Return the view that a clustering was saved of; none where it is gone or another encoder's."""
-        among, question = self._opened.sources.listed(), saved.question
-        return [
-            listed
-            for listed in among
-            if (listed.instruction, listed.view.key.fingerprint) == (question, saved.fingerprint)
-        ]
+        candidates = self._opened.sources.candidates(saved.question)
+        return [source for source in candidates if source.key.fingerprint == saved.fingerprint]
 
-    def _completed(self, saved: "Kept", progress: OnIndexing | None) -> Listed:
+    def _completed(self, saved: "Kept", progress: OnIndexing | None) -> Source:
         """Return the view of a saved clustering, completed."""
         served = complete(self._opened, [saved.question], saved.request.where, progress=progress)[0]
         return next(iter(self._views_of(saved)), served)
 
-    def _shown(self, saved: "Kept", shown: Listed) -> "SavedClustering":
+    def _shown(self, saved: "Kept", shown: Source) -> "SavedClustering":
         """Return a saved clustering over what its view holds."""
         from retriever.clusters.saved import shown_again
 
         return self._with_standing(shown_again(self._opened, shown, saved), shown)
 
-    def _with_standing(self, clustering: "Found", shown: Listed) -> "Found":
+    def _with_standing(self, clustering: "Found", shown: Source) -> "Found":
         """Return a clustering with what is known of its question: what it was taught, or else its verdict."""
-        lessons = self._opened.sources.lessons(shown)
-        verdict = None if lessons is not None else stored_verdict(self._opened.store, shown.view.view_id)
-        sample = self._sampled(clustering, shown) if shown.costly else None
+        lessons = None if shown.taught is None else shown.taught.lessons()
+        verdict = None if lessons is not None else stored_verdict(self._opened.store, shown.view_id)
+        sample = self._sampled(clustering, shown) if shown.in_words else None
         examples = {} if lessons is None else self._examples(shown)
         return replace(clustering, lessons=lessons, verdict=verdict, sampled=sample, examples=examples)
 
@@ -360,21 +357,21 @@ class Clusterings:
         if not clustering.warning:
             return clustering
         others = [
-            entry
-            for entry in self._opened.sources.listed()
-            if not entry.hidden and not entry.costly and entry.view.view_id != clustering.view
+            source
+            for source in self._opened.sources.visible()
+            if not source.in_words and source.view_id != clustering.view
         ]
         # The texts themselves first, then the questions that are asked now.
-        others.sort(key=lambda entry: (entry.instruction != "", -entry.view.view_id))
+        others.sort(key=lambda source: (source.instruction != "", -source.view_id))
         return replace(clustering, resembles=resemblance(self._opened.store, clustering, others[:_COMPARED]))
 
-    def _examples(self, shown: Listed) -> dict[str, str]:
+    def _examples(self, shown: Source) -> dict[str, str]:
         """Return the answers of the documents that a view was taught by, by id."""
-        answers = self._opened.sources.open(shown).examples
+        answers = {} if shown.taught is None else shown.taught.examples
         groups = self._opened.store.documents.expand(sorted(answers)).items()
         return {document.id: answers[content_id] for content_id, group in groups for document in group}
 
-    def _sampled(self, clustering: "Clustering", shown: Listed) -> "Sampled":
+    def _sampled(self, clustering: "Clustering", shown: Source) -> "Sampled":
         """Return what the texts that a language model read say of all."""
         from retriever.clusters.reading import sampled
 

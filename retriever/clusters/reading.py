@@ -20,9 +20,9 @@ from retriever.clusters.budget import Read
 from retriever.clusters.material import Material
 from retriever.clusters.references import NONE, ordinal
 from retriever.core.errors import UsageError
+from retriever.core.results import OnIndexing
 from retriever.core.types import Ids
 from retriever.index.completing import complete_with
-from retriever.index.indexing import OnIndexing
 from retriever.index.opened import Opened
 from retriever.index.selection import selected_contents
 from retriever.index.sources.catalog import Listed, serving

@@ -8,7 +8,7 @@ import numpy as np
 
 from retriever.clusters.material import read_material
 from retriever.core.contexts import single_threaded
-from retriever.index.sources.catalog import Listed
+from retriever.index.sources.source import Source
 from retriever.store.database import Store
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Resemblance:
         return {**asdict(self), "agreement": round(self.agreement, 4)}
 
 
-def resemblance(store: Store, made: "Clustering", others: Iterable[Listed]) -> Resemblance | None:
+def resemblance(store: Store, made: "Clustering", others: Iterable[Source]) -> Resemblance | None:
     """Return the first clustering, of another view and as many clusters, that clusters are much the same as.
 
     None for none. The measure is the adjusted mutual information (Vinh, Epps and Bailey, JMLR 2010).

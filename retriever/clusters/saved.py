@@ -25,7 +25,7 @@ from retriever.clusters.resemblance import Resemblance
 from retriever.core.errors import UsageError
 from retriever.index.filtering import request_filter
 from retriever.index.opened import Opened
-from retriever.index.sources.catalog import Listed
+from retriever.index.sources.source import Source
 from retriever.store.clusterings import LATER, StoredClustering
 from retriever.store.database import Store
 
@@ -148,7 +148,7 @@ def kept(store: Store, stored: StoredClustering) -> Kept:
     )
 
 
-def shown_again(opened: Opened, shown: Listed, saved: Kept) -> SavedClustering:
+def shown_again(opened: Opened, shown: Source, saved: Kept) -> SavedClustering:
     """Return a saved clustering over the documents that its complete view holds now, and store where new ones went."""
     store = opened.store
     with store.snapshot():
@@ -161,7 +161,7 @@ def shown_again(opened: Opened, shown: Listed, saved: Kept) -> SavedClustering:
     state = edited([cluster.label for cluster in saved.clusters], places, edits, material)
     return SavedClustering(
         request=saved.request,
-        view=shown.view.view_id,
+        view=shown.view_id,
         material=material,
         clusters=_clusters(saved, material, state),
         places=state.places,

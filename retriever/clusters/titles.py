@@ -19,10 +19,9 @@ from retriever.clusters.arithmetic.naming import text_words
 from retriever.clusters.edits import Title, Titles
 from retriever.clusters.saved import SavedClustering
 from retriever.core.errors import EncoderError, UsageError
-from retriever.core.results import IndexingReport
+from retriever.core.results import IndexingReport, OnIndexing
 from retriever.core.similarity import normalise
 from retriever.core.text import is_blank
-from retriever.index.indexing import OnIndexing
 from retriever.index.sources.asking import Permit
 
 if TYPE_CHECKING:

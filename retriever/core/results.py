@@ -1,6 +1,6 @@
 """Results of the use cases: frozen values that know how to become the documented JSON."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
@@ -126,6 +126,8 @@ class SearchResult:
         final: whether no better answer comes after it.
         settling: how far it has settled; None where nothing was read for it.
         known_answers: the answers that its filter looks at; None where the filter asks for none.
+        reader_fault: why the language model that serves the instruction cannot be asked: hits are of the answers that
+            are stored. Empty where it can, or need not.
     """
 
     query: str
@@ -140,6 +142,7 @@ class SearchResult:
     final: bool = True
     settling: Settling | None = None
     known_answers: KnownAnswers | None = None
+    reader_fault: str = ""
 
     @property
     def shown(self) -> "SearchResult":
@@ -183,6 +186,7 @@ class SearchResult:
             "settling": None if self.settling is None else asdict(self.settling),
             "verdict": None if self.verdict is None else self.verdict.to_json(),
             "known_answers": None if self.known_answers is None else asdict(self.known_answers),
+            "reader_fault": self.reader_fault or None,
         }
 
 
@@ -247,6 +251,22 @@ class IndexingReport:
             "embedded": {str(view): count for view, count in self.embedded.items()},
             "seconds": round(self.seconds, 3),
         }
+
+
+OnIndexing = Callable[[IndexingReport], None]
+"""Called with a growing report; what it raises ends the work."""
+
+
+def counting(report: IndexingReport, progress: OnIndexing | None) -> Callable[[int, int], None] | None:
+    """Return a function of (done, total) that shows them as a report's ``in_hand`` and ``expected``; None for nobody."""
+    if progress is None:
+        return None
+
+    def notify(done: int, total: int) -> None:
+        report.in_hand, report.expected = done, total
+        progress(report)
+
+    return notify
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,17 +5,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from retriever.core.results import IndexingReport
+from retriever.core.results import IndexingReport, OnIndexing, counting
 from retriever.core.types import BadRow, Document, Ids
 from retriever.core.verdicts import Verdict
 from retriever.index.dividing import choose
+from retriever.index.encoding import OnTexts
 from retriever.index.files import Reading, as_read
 from retriever.index.generations import IndexType, build_outgrown, remember
-from retriever.index.indexing import Indexer, IndexingOptions, OnIndexing
+from retriever.index.indexing import Indexer, IndexingOptions
 from retriever.index.opened import Opened
 from retriever.index.selection import nothing_matches, selected_contents
-from retriever.index.sources.catalog import Listed, own_views, serving
-from retriever.index.sources.making import counting
+from retriever.index.sources.answers import Answers
+from retriever.index.sources.catalog import own_views
+from retriever.index.sources.filling import catch_up
 from retriever.index.sources.source import Source
 from retriever.index.verdicts.judging import judge_view, wants_judging
 from retriever.index.verdicts.reading import COMPARED, REFERENCES
@@ -40,11 +42,15 @@ def add(
         store, sources = opened.store, opened.sources
         remember(store, index_type, opened.path, sources.encoders.dims())
         choose(store, None if options is None else options.units)
-        all_instructions = [*instructions, *(view.key.instruction for view in own_views(store) if not view.lazy)]
-        progress = _sharing(opened, all_instructions, progress)
-        indexer = Indexer(store, sources, [*map(sources.of, all_instructions)], options=options, progress=progress)
+        kept = [view.key.instruction for view in own_views(store) if not view.lazy]
+        wanted = list(dict.fromkeys(map(sources.of, [*instructions, *kept])))
+        reading = [source for source in wanted if not source.in_words]  # answers are asked for by name alone
+        progress = _sharing(opened, [source.instruction for source in reading], progress)
+        indexer = Indexer(store, sources, reading, options=options, progress=progress)
         rows = as_read(documents, raw=options is not None and options.raw)
         report = indexer.run(rows, run_id)
+        asked = dict.fromkeys(instruction for instruction in instructions if sources.of(instruction).in_words)
+        report.notes += [f"{question!r} is answered in words: --read asks about new texts." for question in asked]
         report.reading = rows.notes if isinstance(rows, Reading) else []
         build_outgrown(store, indexer.views, opened.path, opened.device)
         store.runs.progress(run_id, report.to_json())
@@ -59,12 +65,8 @@ def lacking(
     contents = selected_contents(opened.store, where, ids)
     sources = opened.sources
     missing: list[Sequence[int] | Ids] = [[]]
-    for source in sources.together(map(sources.of, instructions)):
-        if source.costly:  # stored answers are embedded; no others are asked for
-            answered = source.contents(sources.held)
-            if answered is not None:
-                missing.append(np.intersect1d(np.setdiff1d(answered, sources.held(source)), contents))
-        elif source.reads and not source.hidden:
+    for source in sources.with_dependents(map(sources.of, instructions)):
+        if source.reads and not source.hidden:
             view = sources.view(source)
             missing.append(contents if view is None else opened.store.vectors.missing(view.view_id, contents))
     return np.unique(np.concatenate(missing)).astype(np.int64)
@@ -78,7 +80,7 @@ def complete(
     *,
     options: IndexingOptions | None = None,
     progress: OnIndexing | None = None,
-) -> list[Listed]:
+) -> list[Source]:
     """Embed what the views of some instructions lack, as `Upkeep.complete` does, and return what serves them.
 
     Raises:
@@ -98,31 +100,53 @@ def complete_with(
     part: bool,
     options: IndexingOptions | None = None,
     progress: OnIndexing | None = None,
-) -> list[Listed]:
+) -> list[Source]:
     """Do as `complete` does, given the texts that the views lack, and whether views made now are lazy (``part``)."""
     store, sources = opened.store, opened.sources
     progress = _sharing(opened, instructions, progress)
     if len(lacking):
         with opened.writing("complete") as run_id:
             wanted = [sources.of(instruction) for instruction in instructions]
+            wanted = [source for source in wanted if not source.in_words]
             stored_often = options or IndexingOptions(batch=BATCH)
             indexer = Indexer(store, sources, wanted, options=stored_often, progress=progress, lazy=part)
             indexer.fill(run_id, lacking)
             build_outgrown(store, indexer.views, opened.path, opened.device)
             store.runs.progress(run_id, indexer.report.to_json())
-    for root in [sources.of(instruction).root for instruction in instructions]:
-        if sources.view(root) is None:
+    served = []
+    for source in map(sources.of, instructions):
+        if source.in_words:
+            catch_up(sources, source)
+        elif sources.view(source.root) is None:
             raise nothing_matches(store)  # a view made now would be empty, its instruction unread
-        store.views.ensure(root.key, lazy=part or root.costly)
-    among = sources.listed()
-    served = [
-        entry
-        for entry in (serving(among, sources.of(instruction).key.instruction) for instruction in instructions)
-        if entry
-    ]
-    opened.views.note_use(entry.view.view_id for entry in served)
-    judge_views(opened, [entry.root.view for entry in served], progress)
+        else:
+            store.views.ensure(source.root.key, lazy=part)
+        served.append(sources.of(source.instruction))
+    opened.views.note_use(source.view_id for source in served)
+    judge_views(opened, [source.root.view for source in served if source.root.view], progress)
     return served
+
+
+def ask(opened: Opened, source: Source, contents: Ids, on_texts: OnTexts | None = None) -> None:
+    """Ask a language model about those of some texts that nobody was asked about, and embed the answers.
+
+    Where no language model serves the source, nothing is asked; answers that are stored are embedded.
+
+    Args:
+        opened: the index.
+        source: that serves a question.
+        contents: the texts, the most wanted first.
+        on_texts: called with texts answered and texts asked about.
+
+    Raises:
+        ConsentError: the model is at a host that nobody allowed; nothing was sent.
+        EncoderError: it cannot be asked; what was answered is kept.
+    """
+    try:
+        if isinstance(source, Answers) and source.by.name and len(wanted := source.unasked(contents)):
+            opened.asker.answer(source.by, source.instruction, wanted, opened.budget, on_texts)
+    finally:
+        catch_up(opened.sources, source)
 
 
 def _sharing(opened: Opened, instructions: Sequence[str], progress: OnIndexing | None) -> OnIndexing | None:
@@ -160,8 +184,8 @@ def _sharing(opened: Opened, instructions: Sequence[str], progress: OnIndexing |
 def _is_unjudged(opened: Opened, root: Source) -> bool:
     """Return whether a question has yet to be judged."""
     view, store = opened.sources.view(root), opened.store
-    if root.costly or view is None:
-        return not root.costly
+    if root.in_words or view is None:
+        return not root.in_words
     return stored_verdict(store, view.view_id) is None
 
 

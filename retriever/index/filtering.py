@@ -4,8 +4,9 @@ import numpy as np
 
 from retriever.core.text import normal_instruction
 from retriever.index.sources.answers import Answers
-from retriever.index.sources.catalog import serving, sources_of
+from retriever.index.sources.catalog import sources_of
 from retriever.store.answer_filters import decided_by, first_answer, with_answer_named
+from retriever.store.answers import GIVEN
 from retriever.store.database import Store
 from retriever.store.filters import Filter, filter_error, parse_filter
 
@@ -25,26 +26,30 @@ def request_filter(store: Store, where: str | None, *instructions: str | None) -
     position = first_answer(condition)
     if position is None:
         return condition
-    source = _answers(store, *instructions)
-    if isinstance(source, str):
-        hint = 'Name a language model that answers: --instruction "What broke?" --reader chat:MODEL.'
-        raise filter_error(source, condition.expression, position, hint)
+    question = _question(*instructions)
+    if not isinstance(question, str):
+        raise filter_error(question.problem, condition.expression, position, _HINT)
+    source = sources_of(store).active(question)
+    author = source.by.fingerprint if isinstance(source, Answers) else GIVEN
     with store.snapshot():
         live = store.documents.live_contents()
-        fingerprint, question = source.by.fingerprint, source.key.instruction
-        held = np.intersect1d(store.answers.held(fingerprint, question), live)
-        return decided_by(condition, store.answers.get(fingerprint, question, held), len(live))
+        held = np.intersect1d(store.answers.held(author, question), live)
+        if not isinstance(source, Answers) and not len(held):
+            raise filter_error(f"Nobody answers {question!r} in words.", condition.expression, position, _HINT)
+        return decided_by(condition, store.answers.get(author, question, held), len(live))
 
 
-def _answers(store: Store, *instructions: str | None) -> Answers | str:
-    """Return the source whose answers a filter asks for, or why there is none."""
+@dataclass(frozen=True, slots=True)
+class _Unclear:
+    """Why a filter over answers is of no one question."""
+
+    problem: str
+
+
+def _question(*instructions: str | None) -> str | _Unclear:
+    """Return the question whose answers a filter asks for, or why there is none."""
     distinct = {normal_instruction(given or "") for given in instructions} or {""}
     if len(distinct) > 1:
-        return "An answer is one to a single instruction, and several are compared."
+        return _Unclear("An answer is one to a single instruction, and several are compared.")
     (instruction,) = distinct
-    if not instruction:
-        return "An answer is one to an instruction, and there is none."
-    sources = sources_of(store)
-    shown = serving(sources.listed(), instruction)
-    source = None if shown is None else sources.open(shown)
-    return source if isinstance(source, Answers) else f"Nobody answers {instruction!r} in words."
+    return instruction or _Unclear("An answer is one to an instruction, and there is none.")

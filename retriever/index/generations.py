@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from retriever.core.types import JSON, Embeddings
-from retriever.index.sources.catalog import searched
+from retriever.index.sources.catalog import sources_of
 from retriever.store.database import Store
 from retriever.store.generations import Generation, StoredIndex
 from retriever.store.views import View
@@ -97,7 +97,8 @@ def build_here(store: Store) -> None:
 def build_outgrown(store: Store, views: Iterable[View], folder: Path, device: str = "auto") -> None:
     """Build the vector index of every view whose newer vectors outgrow their share of it, and of those made of them."""
     wanted = {view.view_id for view in views}
-    for view, root in ((entry.view, entry.root.view) for entry in searched(store)):
+    searched = sources_of(store).visible(lambda view: True)
+    for view, root in ((source.view, source.root.view) for source in searched):
         if not wanted.isdisjoint([view.view_id, root.view_id]):
             built = store.generations.active(view.view_id)
             newer = store.vectors.count_after(view.view_id, built.watermark if built else 0)

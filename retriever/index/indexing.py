@@ -5,14 +5,14 @@ Batches are read and embedded in the caller's thread, and stored on one of its o
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import count, islice
 from typing import Literal
 
 from retriever.core.errors import InputError, UsageError
-from retriever.core.results import IndexingReport
+from retriever.core.results import IndexingReport, OnIndexing
 from retriever.core.types import BadRow, Document, Ids
 from retriever.index.dividing import UnitKind, divided, kind, windows_of, windows_with_vectors
 from retriever.index.embedder import Batch, EmbeddedBatch, EmbedderFactory, TextGroup
@@ -26,9 +26,6 @@ from retriever.store.database import Store
 from retriever.store.views import View
 
 OnLong = Literal["truncate", "skip", "error"]
-OnIndexing = Callable[[IndexingReport], None]
-"""Called with a growing report; what it raises ends the work."""
-
 _SHOWN = 5  # ids of cut texts in the report's note
 
 
@@ -88,17 +85,15 @@ class Indexer:
         self._index, self._base = sources, sources.base
         self._options = options or IndexingOptions()
         self._progress = progress or (lambda report: None)
-        self._sources = sources.together([self._base, *wanted])
+        self._sources = sources.with_dependents([self._base, *wanted])
         reading = by_encoder(self._sources)
         for group in reading:
-            new = [
-                source.key.instruction for source in group if source.key.instruction and sources.view(source) is None
-            ]
-            if new and not group[0].costly:  # an instruction that cannot be read fails before anything is stored
-                group[0].reader.encode_many(["."], new)
+            new = [source.instruction for source in group if source.instruction and sources.view(source) is None]
+            if new:  # an instruction that cannot be read fails before anything is stored
+                group[0].encoder.encode_many(["."], new)
         with store.transaction():
             self._filled = {
-                store.views.ensure(source.key, lazy=source.costly or (lazy and bool(source.key.instruction))): source
+                store.views.ensure(source.key, lazy=lazy and bool(source.instruction)): source
                 for source in self._sources
                 if source.reads
             }
@@ -195,7 +190,7 @@ class Indexer:
                     if not source.hidden:
                         report.embedded[view.view_id] = report.embedded.get(view.view_id, 0) + count
             contents = [ids[text] for text in done.batch.texts]
-            derive(self._store, [derived for derived in self._sources if derived.follows], self._index, contents)
+            derive(self._index, [derived for derived in self._sources if not derived.in_words], contents)
             self._store.runs.quarantine(run_id, parcel.bad)
             report.read += len(parcel.documents) + len(parcel.bad)
             report.in_hand += parcel.size
@@ -234,18 +229,18 @@ class Indexer:
             groups = self._lacking(documents)
             new = [text for group in groups for text in group.texts]
             lengths = {text: counted[text] for text in new} if counted else self._lengths(new)
-            self._unknown.see(self._base.reader, documents, set(new))
+            self._unknown.see(self._base.encoder, documents, set(new))
             cut = self._truncated(documents, lengths)
             yield self._batch(groups, Parcel(len(chunk), sum(lengths.values()), documents, bad, cut))
 
     def _unfilled(self, pending: Sequence[int], *, counted: bool) -> Iterator[Batch]:
         """Yield batches of stored texts; the progress counts them or has other things to count."""
         for start in range(0, len(pending), self._options.batch):
-            reader = self._filled[self.views[-1]].reader
+            encoder = self._filled[self.views[-1]].encoder
             texts = self._store.documents.texts(pending[start : start + self._options.batch])
             known = {text: content_id for content_id, text in texts.items()}
-            tokens = reader.count_tokens(list(known))
-            if reader is not self._base.reader and (limit := reader.spec.max_text_tokens) is not None:
+            tokens = encoder.count_tokens(list(known))
+            if encoder is not self._base.encoder and (limit := encoder.spec.max_text_tokens) is not None:
                 self._cut_later[limit] += sum(length > limit for length in tokens)
             yield self._batch(
                 self._grouped(known, list(self._filled)), Parcel(len(known) if counted else 0, sum(tokens), known=known)
@@ -303,11 +298,11 @@ class Indexer:
 
     def _lengths(self, texts: Sequence[str]) -> dict[str, int]:
         """Return the tokens of texts for the base encoder, by text."""
-        return dict(zip(texts, self._base.reader.count_tokens(texts), strict=True))
+        return dict(zip(texts, self._base.encoder.count_tokens(texts), strict=True))
 
     def _fit(self, documents: list[CheckedDocument]) -> tuple[list[CheckedDocument], list[BadRow], Mapping[str, int]]:
         """Apply ``on_long``: return the documents to store, those to put aside, and tokens where they were counted."""
-        limit = self._base.reader.spec.max_text_tokens
+        limit = self._base.encoder.spec.max_text_tokens
         if limit is None or self._options.on_long == "truncate":
             return documents, [], {}
         lengths = self._lengths([text for candidate in documents for text in candidate.embedded.values()])
@@ -328,7 +323,7 @@ class Indexer:
 
     def _truncated(self, documents: Sequence[CheckedDocument], lengths: Mapping[str, int]) -> list[str]:
         """Return the first document's id for each text that is embedded now and cut."""
-        limit = self._base.reader.spec.max_text_tokens
+        limit = self._base.encoder.spec.max_text_tokens
         long = set() if limit is None else {text for text, length in lengths.items() if length > limit}
         first = {
             text: document.document.id
@@ -347,7 +342,7 @@ class Indexer:
             if kind(self._store) == "sentences"
             else "Searches without a question find all parts; clusters use the beginning."
         )
-        limit = self._base.reader.spec.max_text_tokens
+        limit = self._base.encoder.spec.max_text_tokens
         return f"{texts} longer than the {limit} tokens that the encoder reads at once: {ids}{more}. {use}"
 
     def _delete_absent(self) -> None:

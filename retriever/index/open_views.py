@@ -12,7 +12,7 @@ from retriever.core.errors import IndexLockedError
 from retriever.index.search.calibration import Calibration
 from retriever.index.search.contents import ContentReader
 from retriever.index.search.view_searcher import LoadedView, ViewSearcher
-from retriever.index.sources.catalog import Sources, listed
+from retriever.index.sources.catalog import Sources, sources_of
 from retriever.index.sources.filling import OnTokens, fill
 from retriever.index.sources.source import Source
 from retriever.index.view_upkeep import evict, lazy_bytes, lazy_limit
@@ -67,7 +67,7 @@ class OpenViews:
 
     def keep(self, index: Sources, sources: Sequence[Source], ids: Sequence[int], on_tokens: OnTokens | None) -> None:
         """Fill the views of sources, needed ones first, for a lazy search; see `fill`."""
-        fill(self._store, sources, index, ids, on_tokens)
+        fill(index, sources, ids, on_tokens)
         for view in map(index.view, sources):
             if view is not None:
                 self._store.views.touch(view.view_id)
@@ -89,7 +89,8 @@ class OpenViews:
 
         The use of a view is one of that whose texts it has.
         """
-        now, roots = time.monotonic(), {entry.view.view_id: entry.root.view.view_id for entry in listed(self._store)}
+        now, every = time.monotonic(), sources_of(self._store).all(lambda view: True)
+        roots = {source.view_id: source.root.view_id for source in every}
         for view_id in {roots.get(used, used) for used in view_ids}:
             if now - self._noted.get(view_id, float("-inf")) > NOTED_EVERY:
                 self._noted[view_id] = now

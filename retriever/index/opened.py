@@ -14,10 +14,11 @@ from retriever.core.protocols import Encoder
 from retriever.core.requests import SearchOptions
 from retriever.core.types import Document
 from retriever.index import encoding
+from retriever.index.asking.asker import Asker
+from retriever.index.asking.limits import Budget, ReadingLimits
 from retriever.index.open_views import OpenViews
 from retriever.index.run_record import recorded
-from retriever.index.sources.asking import Permit
-from retriever.index.sources.catalog import Sources
+from retriever.index.sources.catalog import Sources, sources_of
 from retriever.index.sources.encoders import (
     ENCODER,
     PLAIN,
@@ -27,7 +28,6 @@ from retriever.index.sources.encoders import (
     load_plain,
     reader_descriptions,
 )
-from retriever.index.sources.limits import DayBudget, ReadingLimits
 from retriever.store.database import DATABASE, Store, identity_of
 from retriever.store.lock import LOCK_NAME, WriterLock
 
@@ -95,7 +95,8 @@ class Opened(Closing):
         self._store: Store | None = None
         self._closing: weakref.finalize[[], Opened] | None = None  # closes the store, once
         self._views: OpenViews | None = None
-        self._permit: Permit | None = None
+        self._asker: Asker | None = None
+        self._budget: Budget | None = None
         self._lent: Opened | None = None  # of which this has the files; it closes them
 
     @property
@@ -125,12 +126,27 @@ class Opened(Closing):
             return self._views
 
     @property
-    def permit(self) -> Permit:
-        """The limits of what language models are asked, and the hosts they may be at."""
+    def asker(self) -> Asker:
+        """The one object that asks language models, for as long as the index is open."""
+        if self._lent is not None:
+            return self._lent.asker
         with self._opening:
-            if self._permit is None:
-                self._permit = Permit(self.store, self._limits)
-            return self._permit
+            if self._asker is None:
+                self._asker = Asker(self.store)
+            return self._asker
+
+    @property
+    def budget(self) -> Budget:
+        """The limits of what language models are asked through this object, and what was spent."""
+        with self._opening:
+            if self._budget is None:
+                self._budget = Budget(self.store, self._limits)
+            return self._budget
+
+    @property
+    def known_sources(self) -> Sources:
+        """What serves the index's instructions by its database alone: no encoder is checked, none is loaded."""
+        return sources_of(self.store, self.load)
 
     @property
     def sources(self) -> Sources:
@@ -141,6 +157,8 @@ class Opened(Closing):
             EncoderMismatchError: a given one is not what the index was made with, or a plain reader is given and the
                 index has none, or the other way round.
         """
+        if self._lent is not None:
+            return self._lent.sources
         readers = reader_descriptions(self.store)
         with self._opening:
             if self._sources is None or readers != self._sources.encoders.descriptions:
@@ -152,7 +170,7 @@ class Opened(Closing):
                     if encoder is not None and description is not None:
                         encoding.check_fingerprint(encoder, description)
                 encoders = Encoders(readers, self.load, self._given, given)
-                self._sources = Sources(self.store, encoders, self.permit)
+                self._sources = Sources(self.store, encoders)
             return self._sources
 
     def _require_plain(self, readers: ReaderDescriptions) -> None:
@@ -167,16 +185,11 @@ class Opened(Closing):
                 hint="`retriever reembed --plain NAME` gives it another one, `--plain none` takes it away.",
             )
 
-    def limited(self, limits: ReadingLimits, day: DayBudget | None = None) -> "Opened":
-        """Return the same opened index, which stays open meanwhile, with limits of its own for what is read next.
-
-        Args:
-            limits: of that reading.
-            day: the budget of the server that asks; None for none.
-        """
+    def limited(self, limits: ReadingLimits) -> "Opened":
+        """Return the same opened index, which stays open meanwhile, with limits of its own for what is read next."""
         views = self.views  # opens the database
         other = copy.copy(self)
-        other._views, other._permit, other._sources = views, Permit(self.store, limits, day), None
+        other._views, other._limits, other._budget = views, limits, None
         other._closing, other._lent = None, self
         return other
 
@@ -188,7 +201,7 @@ class Opened(Closing):
         """Close the database."""
         if self._closing is not None:
             self._closing()
-        self._closing = self._store = self._views = self._sources = self._permit = None
+        self._closing = self._store = self._views = self._sources = self._asker = self._budget = None
 
     def _open(self, *, create: bool) -> Store:
         self._store = Store.open(self._database, create=create)

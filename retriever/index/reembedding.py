@@ -14,13 +14,14 @@ from typing import Any
 
 from retriever.core.errors import IndexDamagedError, RetrieverError, UsageError
 from retriever.core.protocols import Encoder
-from retriever.core.results import SCHEMA_VERSION, Lessons
+from retriever.core.results import SCHEMA_VERSION, Lessons, OnIndexing
 from retriever.core.types import JSON
 from retriever.index.encoding import VIEW_SETTINGS, Loader, describe, load_described
 from retriever.index.generations import build_outgrown
-from retriever.index.indexing import Indexer, IndexingOptions, OnIndexing
+from retriever.index.indexing import Indexer, IndexingOptions
 from retriever.index.run_record import recorded
-from retriever.index.sources.catalog import Sources, listed
+from retriever.index.sources.answers import Answers
+from retriever.index.sources.catalog import Sources
 from retriever.index.sources.encoders import (
     ENCODER,
     PLAIN,
@@ -29,8 +30,9 @@ from retriever.index.sources.encoders import (
     ReaderDescriptions,
     reader_descriptions,
 )
-from retriever.index.sources.filling import READ_AT_ONCE, derive, fill
-from retriever.index.sources.making import Making, place
+from retriever.index.sources.filling import catch_up
+from retriever.index.sources.source import Source
+from retriever.index.teaching.teacher import TeachingRun, install, taught_again
 from retriever.index.view_upkeep import clear_dropped
 from retriever.store.database import DATABASE, Store
 from retriever.store.lock import LOCK_NAME, WriterLock
@@ -171,8 +173,10 @@ def _change(
         indexer.fill(run_id)
         report.embedded = sum(indexer.report.embedded.values())
         build_outgrown(store, [*indexer.views, *filter(None, map(sources.view, read))], path)
-        _carry(path, Sources(store, Encoders(current)), sources, Making(store, run_id, progress), report)
+        serving = _carry(path, Sources(store, Encoders(current)), TeachingRun(sources, run_id, progress), report)
         with store.transaction():
+            for source in serving:
+                sources.choose(source)
             _remember(store, wanted, ENCODER, PLAIN)
             _remember(store, current, PREVIOUS, PREVIOUS_PLAIN)
             report.dropped = _drop_others(store, wanted, current)
@@ -185,25 +189,53 @@ def _lacks(store: Store, view: View | None) -> bool:
     return view is None or len(store.vectors.pending(view.view_id)) > 0
 
 
-def _carry(path: Path, before: Sources, sources: Sources, making: Making, report: Reembedding) -> None:
-    """Make again under the wanted encoders what was taught or given; it is not shown before these are the index's."""
-    placed = []
-    for entry in before.listed():
-        if entry.row is None or entry.hidden:
+def _carry(path: Path, before: Sources, run: TeachingRun, report: Reembedding) -> list[Source]:
+    """Make again under the wanted encoders what was taught or answered; it is not shown before these are the index's.
+
+    Returns:
+        The sources that serve then in the place of those that were chosen before, in the order of these choices.
+    """
+    choices, serving, placed = run.store.serves.choices(), list[Source](), list[View]()
+    for source in sorted(before.visible(), key=lambda source: choices.get(source.view_id, 0)):
+        if not source.instruction or (source.reads and source.view_id not in choices):
             continue
         try:
-            source = before.open(entry).made_again(sources, making)
+            again = _again(source, run)
         except RetrieverError as error:
-            report.untaught[entry.instruction] = error.message
+            report.untaught[source.instruction] = error.message
             continue
-        if source is not None:
-            placed.append(place(making.store, sources, source))
-    _make_up(making.store, sources)
-    build_outgrown(making.store, placed, path)
+        if not source.reads and (view := run.sources.view(again)) is not None:
+            placed.append(view)
+        if source.view_id in choices:
+            serving.append(again)
+    _make_up(run.sources)
+    build_outgrown(run.store, placed, path)
     placed_ids = {view.view_id for view in placed}
-    for entry in sources.listed():
-        if entry.view.view_id in placed_ids and (lessons := sources.lessons(entry)) is not None:
-            report.retaught[entry.instruction] = lessons
+    for source in run.sources.visible():
+        if source.view_id in placed_ids and source.taught is not None:
+            report.retaught[source.instruction] = source.taught.lessons()
+    return serving
+
+
+def _again(source: Source, run: TeachingRun) -> Source:
+    """Return the source that does for an instruction under the wanted encoders the same as one under others, stored.
+
+    Nobody is asked: answers that are stored are embedded anew.
+
+    Raises:
+        RetrieverError: it cannot be made, and why.
+    """
+    if source.taught is not None:
+        taught = taught_again(source.taught, run)
+        if run.sources.view(taught) is None:
+            install(run.sources, taught)
+        return taught
+    if not isinstance(source, Answers):
+        return run.sources.read(source.instruction)
+    answers = Answers.given_by(run.sources.base, source.instruction, source.by)
+    with run.store.transaction():
+        run.sources.store(answers)
+    return answers
 
 
 def _remember(store: Store, readers: ReaderDescriptions, *names: str) -> None:
@@ -215,22 +247,16 @@ def _remember(store: Store, readers: ReaderDescriptions, *names: str) -> None:
             store.settings.set(name, dict(description))
 
 
-def _make_up(store: Store, sources: Sources) -> None:
+def _make_up(sources: Sources) -> None:
     """Give made views of some encoders what they lack, from when these were not the index's."""
-    for entry in sources.listed():
+    for source in sources.all():
         with suppress(IndexDamagedError):  # `verify` names it
-            source = sources.open(entry)
-            contents = source.contents(sources.held) if entry.row is not None else None
-            lacking = [] if contents is None else store.vectors.missing(entry.view.view_id, contents)
-            for start in range(0, len(lacking), READ_AT_ONCE):
-                chunk = lacking[start : start + READ_AT_ONCE]
-                make = fill if source.reads else derive
-                make(store, [source], sources, chunk)
+            catch_up(sources, source)
 
 
 def _drop_others(store: Store, *kept: ReaderDescriptions) -> list[int]:
     """Remove the views whose vectors come from none of some pairs of encoders; return their ids."""
-    known = {entry.view.view_id for descriptions in kept for entry in listed(store, descriptions.make)}
+    known = {source.view_id for descriptions in kept for source in Sources(store, Encoders(descriptions)).all()}
     return store.views.drop(*(view.view_id for view in store.views.all() if view.view_id not in known))
 
 

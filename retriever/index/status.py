@@ -8,10 +8,12 @@ from retriever.core.results import IndexStatus, ViewStatus
 from retriever.index.dividing import kind
 from retriever.index.generations import chosen_type
 from retriever.index.run_record import last_runs
-from retriever.index.sources.catalog import Listed, Sources, current, family, own_views, sources_of
+from retriever.index.sources.catalog import sources_of
 from retriever.index.sources.encoders import PLAIN, described
+from retriever.index.sources.source import Source
 from retriever.index.verdicts.stored import stored_verdict
 from retriever.store.database import Store
+from retriever.store.views import View
 
 _RUNS = 5
 
@@ -44,8 +46,9 @@ def _index_status(store: Store, folder: Path) -> IndexStatus:
 def view_states(store: Store) -> list[ViewStatus]:
     """Return the state of every view of the index's encoders that is asked for, oldest first."""
     with store.snapshot():
-        texts, sources, among = len(store.documents.live_contents()), sources_of(store), current(store)
-        return [_state(store, sources, family(among, view), texts) for view in own_views(store)]
+        texts, sources = len(store.documents.live_contents()), sources_of(store)
+        roots = [source for source in sources.visible() if source.root is source]
+        return [_state(store, root.view, sources.family(root), texts) for root in roots if root.view]
 
 
 def texts_read(store: Store, view_id: int) -> tuple[int, int]:
@@ -54,14 +57,14 @@ def texts_read(store: Store, view_id: int) -> tuple[int, int]:
         return store.vectors.count_live(view_id), store.documents.count_contents()
 
 
-def _state(store: Store, sources: Sources, made: Sequence[Listed], texts: int) -> ViewStatus:
-    """Return the state of a view, which is given with those made of it."""
-    view, vectors = made[0].view, store.vectors
+def _state(store: Store, view: View, family: Sequence[Source], texts: int) -> ViewStatus:
+    """Return the state of a view, which is given with the sources that have its texts, its own first."""
+    vectors, taught = store.vectors, next((source.taught for source in family if source.taught), None)
     generation, key = store.generations.active(view.view_id), asdict(view.key)
     fingerprint = key.pop("fingerprint")
     return ViewStatus(
         view=view.view_id,
-        encoder=sources.encoder_name(made[0]) or fingerprint[:12],
+        encoder=family[0].name or fingerprint[:12],
         **key,
         vectors=(stored := vectors.count(view.view_id)),
         bytes=(stored + (windows := vectors.count_windows(view.view_id))) * vectors.bytes_each(view.key.dim),
@@ -73,7 +76,7 @@ def _state(store: Store, sources: Sources, made: Sequence[Listed], texts: int) -
         recall=generation.recall if generation else None,
         tail=vectors.count_after(view.view_id, generation.watermark if generation else 0),
         last_used=view.last_used,
-        taught=next(filter(None, map(sources.lessons, made)), None),
+        taught=None if taught is None else taught.lessons(),
         verdict=stored_verdict(store, view.view_id),
         windows=windows,
     )

@@ -12,7 +12,8 @@ import numpy as np
 from retriever.core.errors import InputError, UsageError
 from retriever.core.paths import folder_within
 from retriever.index.generations import clear_view, forget_obsolete
-from retriever.index.sources.catalog import Listed, current, family, own_views, sources_of
+from retriever.index.sources.catalog import own_views, sources_of
+from retriever.index.sources.source import Source
 from retriever.store.database import Store
 from retriever.store.views import View
 from retriever.vectors.files import view_folder
@@ -77,7 +78,7 @@ def set_lazy_limit(store: Store, folder: Path, limit: int | None) -> None:
 
 def lazy_bytes(store: Store) -> int:
     """Return the bytes of all vectors in lazily filled views and those made of them, without words and SQLite's."""
-    counted = [entry.view for made in _lazy(store) for entry in made]
+    counted = [source.view for made in _lazy(store) for source in made if source.view]
     return sum(store.vectors.count(view.view_id) * store.vectors.bytes_each(view.key.dim) for view in counted)
 
 
@@ -95,11 +96,11 @@ def evict(store: Store, folder: Path, limit: int) -> None:
     with store.transaction():
         for first, *made in _lazy(store):
             if excess > 0:
-                views = [first.view, *(entry.view for entry in made)]
-                view_folder(folder, first.view.view_id)  # refuses before anything is done
+                views = [source.view for source in (first, *made) if source.view]
+                view_folder(folder, first.view_id)  # refuses before anything is done
                 each = sum(store.vectors.bytes_each(view.key.dim) for view in views)
-                count = min(store.vectors.count(first.view.view_id), -(-excess // each))
-                store.vectors.remove_oldest(first.view.view_id, count)
+                count = min(store.vectors.count(first.view_id), -(-excess // each))
+                store.vectors.remove_oldest(first.view_id, count)
                 remove_unsourced(store, made)
                 for view in views:
                     store.generations.retire(view.view_id)
@@ -110,29 +111,30 @@ def evict(store: Store, folder: Path, limit: int) -> None:
         forget_obsolete(store, view)
 
 
-def remove_unsourced(store: Store, made: Sequence[Listed]) -> None:
+def remove_unsourced(store: Store, made: Sequence[Source]) -> None:
     """Remove the vectors of made views that what they are made of does not give, in the caller's transaction.
 
     Generations that cover them must go with them.
     """
     sources = sources_of(store)
-    for entry in made:
-        contents = sources.open(entry).contents(sources.held)
+    for source in made:
+        contents = source.contents(sources.held)
         if contents is not None:
-            gone = np.setdiff1d(store.vectors.held(entry.view.view_id), contents)
+            gone = np.setdiff1d(store.vectors.held(source.view_id), contents)
             if len(gone):
-                store.vectors.remove(entry.view.view_id, gone)
+                store.vectors.remove(source.view_id, gone)
 
 
-def _lazy(store: Store) -> list[list[Listed]]:
+def _lazy(store: Store) -> list[list[Source]]:
     """Return the lazily filled views, those used longest ago first, each with those that have its texts.
 
     Vectors of answers are none of them: they are few.
     """
-    among = current(store)
-    views = sorted(own_views(store), key=lambda view: (view.last_used, view.view_id))
-    groups = [family(among, view) for view in views if view.lazy]
-    return [group for group in groups if not group[0].costly]
+    sources = sources_of(store)
+    lazy = [source for source in sources.visible() if source.view and source.view.lazy]
+    roots = [source for source in lazy if source.root is source and not source.in_words]
+    roots.sort(key=lambda source: (source.view.last_used if source.view else "", source.view_id))
+    return [sources.family(source) for source in roots]
 
 
 def clear_dropped(store: Store, folder: Path) -> None:

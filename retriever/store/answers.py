@@ -1,7 +1,7 @@
-"""Answers to questions, text by text: of a language model, of a program, or of a person, whose answer wins.
+"""Answers to questions, text by text, by whoever gave them: a person, a program, or a language model.
 
-They cost money or minutes, so they outlive the vectors made of them: a view that is dropped, forgotten or embedded by
-another encoder takes its vectors from them again.
+A person's stands before a program's, and that before a model's. Answers cost money or minutes, so they outlive the
+vectors made of them: a view that is dropped, forgotten or embedded by another encoder takes its vectors from them again.
 """
 
 import zlib
@@ -12,39 +12,54 @@ from retriever.core.types import Ids
 from retriever.store.columns import as_ids, content_batches
 from retriever.store.connection import Table, utc_now
 
+PERSON, PROGRAM = "person", "program"
+"""Authors of answers that were given; the other authors are the fingerprints of language models."""
+
 GIVEN = "given"
-"""Stands for the reader of answers that were handed in; they go before those of any other reader."""
+"""Stands for whoever gives answers, where no language model does."""
 
-_WANTED = "SELECT answer_id, reader, question, content_id, answer, checksum FROM answers"
+_WANTED = "SELECT answer_id, author, question, content_id, answer, reason, checksum FROM answers"
+_AMONG = "content_id IN (SELECT value FROM json_each(?1)) AND question = ?2"
 
 
-def answer_checksum(reader: str, question: str, content_id: int, answer: str) -> int:
+def answer_checksum(author: str, question: str, content_id: int, answer: str | None, reason: str) -> int:
     """Return the CRC-32 of an answer's row."""
-    return zlib.crc32("\0".join([reader, question, str(content_id), answer]).encode("utf-8", "surrogatepass"))
+    row = [author, question, str(content_id), "" if answer is None else f"={answer}", reason]
+    return zlib.crc32("\0".join(row).encode("utf-8", "surrogatepass"))
 
 
 class AnswerTable(Table):
-    """The answers of an index, at most one of each reader, question and text."""
+    """The answers of an index, at most one of each author, question and text."""
 
-    def put(self, reader: str, question: str, answers: Mapping[int, str]) -> None:
-        """Store answers by the content ids of texts, in the place of what the reader answered before.
+    def put(
+        self, author: str, question: str, answers: Mapping[int, str], refused: Mapping[int, str] | None = None
+    ) -> None:
+        """Store answers by the content ids of texts, in the place of what the author answered before.
 
-        The reader is given by its fingerprint, or as `GIVEN`.
+        Args:
+            author: `PERSON`, `PROGRAM`, or the fingerprint of a language model.
+            question: it.
+            answers: by content id.
+            refused: why a language model that was asked has none, by content id.
         """
         now = utc_now()
+        given: dict[int, tuple[str | None, str]] = {
+            content: (None, reason) for content, reason in (refused or {}).items()
+        }
+        given |= {content: (answer, "") for content, answer in answers.items()}
         rows = [
-            (reader, question, content_id, answer, now, answer_checksum(reader, question, content_id, answer))
-            for content_id, answer in answers.items()
+            (author, question, content, *said, now, answer_checksum(author, question, content, *said))
+            for content, said in given.items()
         ]
         with self._db.writing():
             self._db.write_many(
-                "INSERT OR REPLACE INTO answers (reader, question, content_id, answer, made, checksum) "
-                "VALUES (?, ?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO answers (author, question, content_id, answer, reason, made, checksum) "
+                "SELECT ?1, ?2, content_id, ?4, ?5, ?6, ?7 FROM contents WHERE content_id = ?3",
                 rows,
             )
 
-    def get(self, reader: str, question: str, content_ids: Sequence[int] | Ids) -> dict[int, str]:
-        """Return the answers to a question that are known among some texts: those handed in, else the reader's.
+    def get(self, author: str, question: str, content_ids: Sequence[int] | Ids) -> dict[int, str]:
+        """Return the answers to a question that are known among some texts: those that were given, else the author's.
 
         Raises:
             IndexDamagedError: one is not what was stored.
@@ -52,35 +67,61 @@ class AnswerTable(Table):
         known: dict[int, str] = {}
         for answer_id, *row, checksum in self._db.rows_of(
             content_batches(content_ids),
-            f"{_WANTED} WHERE content_id IN (SELECT value FROM json_each(?1)) AND question = ?2 "
-            "AND reader IN (?3, ?4) ORDER BY reader = ?4",
+            f"{_WANTED} WHERE {_AMONG} AND answer IS NOT NULL AND author IN (?3, ?4, ?5) "
+            "ORDER BY author = ?4, author = ?5",
             question,
-            reader,
-            GIVEN,
+            author,
+            PROGRAM,
+            PERSON,
         ):
             if answer_checksum(*row) != checksum:
                 raise self._db.damaged(f"answer {answer_id} is not what was stored")
             known[row[2]] = row[3]
         return known
 
-    def held(self, reader: str, question: str) -> Ids:
-        """Return the texts whose answer to a question is known, handed in or by the reader, ascending."""
+    def given(self, question: str) -> dict[int, str]:
+        """Return the answers to a question that a person or a program gave, by content id; errors as `get`."""
+        return self.get(GIVEN, question, self.held(GIVEN, question))
+
+    def held(self, author: str, question: str) -> Ids:
+        """Return the texts whose answer to a question is known, given or by the author, ascending."""
+        return self._contents(author, question, "AND answer IS NOT NULL")
+
+    def asked(self, author: str, question: str) -> Ids:
+        """Return the texts that need not be asked about: whose answer is known, or that the author refused, ascending."""
+        return self._contents(author, question, "")
+
+    def _contents(self, author: str, question: str, further: str) -> Ids:
         return as_ids(
             self._db.rows(
-                "SELECT DISTINCT content_id FROM answers WHERE question = ? AND reader IN (?, ?) ORDER BY content_id",
-                (question, reader, GIVEN),
+                f"SELECT DISTINCT content_id FROM answers WHERE question = ? AND author IN (?, ?, ?) {further} "
+                "ORDER BY content_id",
+                (question, author, PROGRAM, PERSON),
             )
         )
 
+    def count_paid(self, author: str, question: str) -> int:
+        """Count the texts that a language model was asked about under a question, refused or not."""
+        counted = "SELECT COUNT(*) FROM answers WHERE question = ? AND author = ?"
+        return self._db.number(counted, (question, author))
+
     def take_back(self, question: str, content_ids: Sequence[int] | Ids) -> None:
-        """Remove answers that were handed in; those of readers stay."""
+        """Remove answers that were given; those of language models stay."""
         with self._db.writing():
             self._db.write_of(
                 content_batches(content_ids),
                 "DELETE FROM answers WHERE content_id IN (SELECT value FROM json_each(?)) "
-                "AND question = ? AND reader = ?",
+                "AND question = ? AND author IN (?, ?)",
                 question,
-                GIVEN,
+                PROGRAM,
+                PERSON,
+            )
+
+    def forget_refused(self, question: str) -> int:
+        """Forget which texts were refused under a question, so that they are asked about again; return how many."""
+        with self._db.writing(data=False):
+            return len(
+                self._db.rows("DELETE FROM answers WHERE question = ? AND answer IS NULL RETURNING 1", (question,))
             )
 
     def damaged(self) -> dict[int, str]:

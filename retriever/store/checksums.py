@@ -24,6 +24,7 @@ _SEALED = {
     "field": ("fields", "name, path"),
     "similarity": ("similarities", "view_id, vectors, quantiles"),
     "source": ("sources", "view_id, kind, needs, hidden, sha256, created"),
+    "choice": ("serves", "choice, instruction, view_id"),
     "edit": ("edits", "edit_id, clustering, change, author, made, undone"),
     "verdict": ("verdicts", "view_id, document"),
 }
@@ -54,7 +55,7 @@ class BrokenSeal:
     """A row that differs from its seal.
 
     Attributes:
-        kind: view, generation, setting, field, similarity, verdict, source or edit.
+        kind: view, generation, setting, field, similarity, verdict, source, choice or edit.
         key: the row's key, as text.
         gone: whether the row is missing.
     """

@@ -213,6 +213,7 @@ class Inspection(Table):
 _AGAIN = {
     "view": "complete its question again",
     "setting": "set it again",
+    "choice": "choose again who answers its question",
     "edit": "look over the clustering that it and those after it were made in",
 }
 """What to do about a row of the catalogue that is gone, by kind; those of the other kinds are made anew."""

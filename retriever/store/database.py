@@ -10,6 +10,7 @@ from retriever.core.contexts import Closing
 from retriever.core.errors import IndexDamagedError, IndexNotFoundError, RetrieverError
 from retriever.core.paths import make_folder, sync_directory
 from retriever.store.answers import AnswerTable, SampleTable
+from retriever.store.asking import ClaimTable, LanguageModelTable, SpendingTable
 from retriever.store.checksums import Seals
 from retriever.store.clusterings import ClusteringTable, EditTable
 from retriever.store.connection import Connections, connect
@@ -20,7 +21,7 @@ from retriever.store.parts import Parts
 from retriever.store.runs import Runs
 from retriever.store.schema import create_tables, lacks_tables
 from retriever.store.settings import Settings
-from retriever.store.sources import SourceTable
+from retriever.store.sources import ServesTable, SourceTable
 from retriever.store.vectors import Vectors
 from retriever.store.views import SettledTable, SimilarityTable, VerdictTable, Views
 
@@ -55,6 +56,10 @@ class Store(Closing):
         self.sources = SourceTable(connections)
         self.answers = AnswerTable(connections)
         self.samples = SampleTable(connections)
+        self.serves = ServesTable(connections)
+        self.claims = ClaimTable(connections)
+        self.spending = SpendingTable(connections)
+        self.language_models = LanguageModelTable(connections)
         self.runs = Runs(connections)
         self.settings = Settings(connections)
         self.clusterings = ClusteringTable(connections)

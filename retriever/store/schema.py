@@ -10,7 +10,7 @@ from pathlib import Path
 from retriever.core.errors import IndexNotFoundError, InputError, SchemaError
 from retriever.store.connection import Connections, connect, explain
 
-VERSION = 4
+VERSION = 5
 """Version of the tables below; the database holds it as its ``user_version``."""
 
 _TABLES = f"""
@@ -91,18 +91,50 @@ CREATE TABLE sources (
     sha256 TEXT NOT NULL,
     created TEXT NOT NULL
 ) STRICT;
--- What readers, programs and people answered to questions, text by text.
+-- Which view serves an instruction: the one that was chosen last, of those that the index's encoders have.
+CREATE TABLE serves (
+    choice INTEGER PRIMARY KEY AUTOINCREMENT,
+    instruction TEXT NOT NULL,
+    view_id INTEGER NOT NULL UNIQUE REFERENCES views (view_id) ON DELETE CASCADE
+) STRICT;
+-- What people, programs and language models answered to questions, text by text.
 CREATE TABLE answers (
     answer_id INTEGER PRIMARY KEY,
-    reader TEXT NOT NULL,     -- fingerprint of who answered; "given" of answers that were handed in
+    author TEXT NOT NULL,     -- "person", "program", or the fingerprint of a language model
     question TEXT NOT NULL,
     content_id INTEGER NOT NULL REFERENCES contents (content_id) ON DELETE CASCADE,
-    answer TEXT NOT NULL,
+    answer TEXT,              -- null where a language model was asked and has none
+    reason TEXT NOT NULL,     -- why; else empty
     made TEXT NOT NULL,
     checksum INTEGER NOT NULL,
-    UNIQUE (question, reader, content_id)
+    UNIQUE (question, author, content_id)
 ) STRICT;
 CREATE INDEX answers_by_content ON answers (content_id);
+-- Texts that a process is asking a language model about now, so that no other pays for them too.
+CREATE TABLE claims (
+    claim_id INTEGER PRIMARY KEY,
+    author TEXT NOT NULL,
+    question TEXT NOT NULL,
+    content_id INTEGER NOT NULL REFERENCES contents (content_id) ON DELETE CASCADE,
+    owner TEXT NOT NULL,      -- host, process and a name of its own
+    expires REAL NOT NULL,    -- seconds since 1970
+    UNIQUE (question, author, content_id)
+) STRICT;
+CREATE INDEX claims_by_content ON claims (content_id);
+-- What language models were sent, by day (UTC).
+CREATE TABLE spending (
+    day TEXT NOT NULL PRIMARY KEY,
+    texts INTEGER NOT NULL,
+    tokens INTEGER NOT NULL
+) STRICT;
+-- The language models that the index met, by name, address and wording of the questions to them.
+CREATE TABLE language_models (
+    name TEXT NOT NULL,
+    url TEXT NOT NULL,
+    prompt TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    PRIMARY KEY (name, url, prompt)
+) STRICT;
 -- Which texts of a population were drawn to be read for a view, in which round and how likely that was.
 CREATE TABLE samples (
     view_id INTEGER NOT NULL REFERENCES views (view_id) ON DELETE CASCADE,
@@ -114,12 +146,16 @@ CREATE TABLE samples (
 ) STRICT, WITHOUT ROWID;
 -- Searches that went on until their hits no longer changed, in which state of documents and view.
 CREATE TABLE settled (
+    settled_id INTEGER PRIMARY KEY,
     view_id INTEGER NOT NULL REFERENCES views (view_id) ON DELETE CASCADE,
     search BLOB NOT NULL,     -- hash of the query and its options
+    ranking TEXT NOT NULL,
+    checksum INTEGER NOT NULL,
     documents INTEGER NOT NULL,
     removals INTEGER NOT NULL,
-    PRIMARY KEY (view_id, search)
-) STRICT, WITHOUT ROWID;
+    newest INTEGER NOT NULL,  -- the largest content id by then: what is larger was not looked at
+    UNIQUE (view_id, search)
+) STRICT;
 -- No foreign key: a row outlives its view until somebody has removed its file.
 CREATE TABLE generations (
     generation_id INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -103,6 +103,20 @@ class SourceTable(Table):
         return [view_id for view_id, arrays, text, digest in rows if digest != _digest(arrays, text)]
 
 
+class ServesTable(Table):
+    """The views that somebody chose to serve instructions."""
+
+    def choose(self, instruction: str, view_id: int) -> None:
+        """Let a view serve its instruction from now on; the views before it serve again where it is dropped."""
+        with self._db.writing():
+            self._db.write("DELETE FROM serves WHERE view_id = ?", (view_id,))
+            self._db.write("INSERT INTO serves (instruction, view_id) VALUES (?, ?)", (instruction, view_id))
+
+    def choices(self) -> dict[int, int]:
+        """Return the choices by view id: of two views of an instruction, the one with the larger number serves."""
+        return dict(self._db.rows("SELECT view_id, choice FROM serves ORDER BY choice"))
+
+
 def with_dependents(rows: Sequence[SourceRow], view_ids: Sequence[int]) -> list[int]:
     """Return some views with all that is made of them, and with the hidden ones that nothing then needs."""
     gone = set(view_ids)

@@ -176,43 +176,46 @@ class VerdictTable(Table):
             )
 
 
-_SETTLED = (
-    "SELECT search FROM settled JOIN views USING (view_id) JOIN revision ON revision.documents = settled.documents "
-    "WHERE view_id = ? AND settled.removals = views.removals"
-)
-_OF_SEARCH = "substr(search, 1, ?) = ?"
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A search that has settled in a view.
+
+    Attributes:
+        ranking: as it was stored; None where texts or vectors changed since.
+        newest: the largest content id by then: later texts were not looked at.
+    """
+
+    ranking: JSON
+    newest: int
 
 
 class SettledTable(Table):
-    """The rankings that searches settled on, so that asked again they read nothing and give the same list.
+    """The rankings that searches settled on, so that asked again they read nothing and give the same list."""
 
-    A row's key is the hash of the search, and behind it a CRC-32 and the ranking as JSON: columns of their own would
-    have made every earlier index one of another version.
-    """
+    def get(self, view_id: int, search: bytes) -> Settled | None:
+        """Return what a search settled on in a view, by a hash of its query and options; None where it has not.
 
-    def get(self, view_id: int, search: bytes) -> JSON:
-        """Return the ranking of a search that has settled in a view; None if texts, vectors or itself changed since.
-
-        Vectors that were added count as no change. The search is given by a hash of the query and its options.
+        Vectors that were added count as no change.
         """
-        row = self._db.row(f"{_SETTLED} AND {_OF_SEARCH}", (view_id, len(search), search))
-        sealed = b"" if row is None else row[0][len(search) :]
-        return stored_json(sealed[4:]) if sealed and _crc(sealed[4:]) == sealed[:4] else None
+        row = self._db.row(
+            "SELECT ranking, checksum, newest, settled.documents = revision.documents AND settled.removals = "
+            "views.removals FROM settled JOIN views USING (view_id), revision WHERE view_id = ? AND search = ?",
+            (view_id, search),
+        )
+        if row is None or zlib.crc32(row[0].encode()) != row[1]:
+            return None
+        return Settled(stored_json(row[0]) if row[3] else None, row[2])
 
     def put(self, view_id: int, search: bytes, ranking: JSON) -> None:
         """Note the ranking that a search settled on; of a view that is gone nothing is stored."""
-        written = json.dumps(ranking, allow_nan=False).encode()
+        written = json.dumps(ranking, allow_nan=False)
         with self._db.writing(data=False):
-            self._db.write(f"DELETE FROM settled WHERE view_id = ? AND {_OF_SEARCH}", (view_id, len(search), search))
             self._db.write(
-                "INSERT INTO settled SELECT view_id, ?, revision.documents, removals FROM views, revision "
-                "WHERE view_id = ?",
-                (search + _crc(written) + written, view_id),
+                "INSERT OR REPLACE INTO settled (view_id, search, ranking, checksum, documents, removals, newest) "
+                "SELECT view_id, ?, ?, ?, revision.documents, removals, "
+                "(SELECT COALESCE(MAX(content_id), 0) FROM contents) FROM views, revision WHERE view_id = ?",
+                (search, written, zlib.crc32(written.encode()), view_id),
             )
-
-
-def _crc(written: bytes) -> bytes:
-    return zlib.crc32(written).to_bytes(4, "big")
 
 
 def _view(row: tuple[Any, ...]) -> View:

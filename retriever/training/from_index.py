@@ -97,7 +97,7 @@ def mine_index(
             documents = _documents(index, instruction)
             if documents is None:
                 continue
-            mined = mine_documents(rows, opened(index).sources.read(instruction).reader, documents, options)
+            mined = mine_documents(rows, opened(index).sources.read(instruction).encoder, documents, options)
             skipped += mined.skipped
             for place, hard in enumerate(mined.rows):
                 if hard.texts or hard.answers:

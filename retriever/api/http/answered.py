@@ -79,7 +79,7 @@ async def give(
 
     def work() -> dict[str, Any]:
         teaching = service.index(name).teaching
-        teaching.give_answers(body.instruction, body.answers)
+        teaching.give_answers(body.instruction, body.answers, author="program")
         return {"instruction": body.instruction, **asdict(teaching.answers_status(body.instruction))}
 
     return answer(await service.workers.run(work))

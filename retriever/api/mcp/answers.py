@@ -78,7 +78,8 @@ async def give_answers(
         require_text(*answers, *answers.values())
         name = context.index_name(index)
         teaching = context.service.index(name).teaching
-        teaching.give_answers(instruction, {id: phrase if phrase.strip() else None for id, phrase in answers.items()})
+        given = {id: phrase if phrase.strip() else None for id, phrase in answers.items()}
+        teaching.give_answers(instruction, given, author="program")
         state = asdict(teaching.answers_status(instruction))
         return {"index": name, "instruction": instruction, **state, "left_out": []}
 

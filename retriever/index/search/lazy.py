@@ -108,12 +108,12 @@ class Queries:
     def filled(self) -> list[Source]:
         """The sources whose views a search fills for the instruction, needed ones first."""
         base = self.sources.base
-        return [source for source in self.sources.together([self.source]) if source != base]
+        return [source for source in self.sources.with_dependents([self.source]) if source != base]
 
     @property
     def read(self) -> bool:
         """Whether texts can be read for the instruction."""
-        return any(source.reads for source in self.filled)
+        return self.source.in_words or any(source.reads for source in self.filled)
 
 
 def as_vectors(
@@ -149,32 +149,44 @@ def mostly_filled(view: LoadedView, allowed: Ids | None) -> bool:
 
 
 def texts_to_read(
-    store: Store, encoder: Encoder, view: LoadedView, found: Found, options: SearchOptions, budget: int
+    store: Store,
+    encoder: Encoder,
+    view: LoadedView,
+    found: Found,
+    options: SearchOptions,
+    part: float,
+    since: int = 0,
 ) -> dict[int, str]:
     """Return the texts by content id that a search reads for its view, in the order of their worth.
 
     First come texts that show what is typical, in a share of the token budget, then the candidates. A view that holds
     most texts shows what is typical already; there the candidates are followed by whatever else it lacks, so that a few
-    searches complete it. Now ``budget`` tokens of the encoder's may be read.
+    searches complete it. Now a part of the token budget may be read. Where the same search has settled, only texts that
+    came ``since`` then are looked at, by content id.
     """
     chosen: dict[int, _Priced] = {}
     order = view.lacking(np.array(found.candidates(), dtype=np.int64)).tolist()
-    if mostly_filled(view, found.allowed):
+    if since:
+        order = [content_id for content_id in order if content_id > since]
+    elif mostly_filled(view, found.allowed):
         order += view.lacking(found.allowed)[: options.token_budget].tolist()  # a text has a token at least
     else:
         typical = view.lacking(view.contents.sample[: centering.FIRST]).tolist()
         share = int(options.token_budget * options.typical_share)
         chosen = _affordable(_priced(store, encoder, typical, options), share)
     rest = [content_id for content_id in dict.fromkeys(order) if content_id not in chosen]
-    left = budget - sum(priced.tokens for priced in chosen.values())
+    left = round(options.token_budget * part) - sum(priced.tokens for priced in chosen.values())
     chosen |= _affordable(_priced(store, encoder, rest, options), left)
     return {content_id: priced.text for content_id, priced in chosen.items()}
 
 
-def texts_to_ask(store: Store, view: LoadedView, found: Found, tried: Collection[int], count: int) -> dict[int, str]:
-    """Return the texts by content id, best first, that a costly reader is asked about next; ``tried`` were already."""
+def texts_to_ask(view: LoadedView, found: Found, tried: Collection[int], since: int = 0) -> Ids:
+    """Return the content ids, best first, that a language model may be asked about next.
+
+    Those that it was asked about already in this search, and those that came before the same search settled, are none.
+    """
     order = view.lacking(np.array(found.candidates(fused=True), dtype=np.int64)).tolist()
-    return store.documents.texts([content_id for content_id in order if content_id not in tried][:count])
+    return np.array([content for content in order if content > since and content not in tried], dtype=np.int64)
 
 
 def learned_rankings(

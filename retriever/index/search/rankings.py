@@ -60,14 +60,14 @@ class Answers:
         path: base, complete or lazy, as in `SearchResult`.
         answers: in the order of the queries.
         steps: K of the queries; None where no vector was made of them, or the encoder generates nothing.
-        leads: how many of a text's words in the view are answers as somebody named them.
+        answer_words: how many of a text's words in the view are answers as somebody named them.
     """
 
     view: View | None
     path: SearchPath
     answers: list[Answer]
     steps: int | None = None
-    leads: int = 0
+    answer_words: int = 0
 
 
 def nearest(
@@ -165,7 +165,7 @@ def as_results(
                 document,
                 fused if answer.scored else best[content_id].cosine if content_id in best else None,
                 fused,
-                _answered(words.get(content_id, ()), document, found.leads, request.instruction or ""),
+                _answered(words.get(content_id, ()), document, found.answer_words, request.instruction or ""),
                 dense_rank=answer.dense.get(content_id),
                 lexical_rank=answer.lexical.get(content_id),
                 part=best[content_id].part if content_id in best else None,
@@ -190,9 +190,9 @@ def as_results(
     return results
 
 
-def _answered(words: Sequence[str], document: Document, leads: int, question: str) -> Sequence[str]:
+def _answered(words: Sequence[str], document: Document, answer_words: int, question: str) -> Sequence[str]:
     """Return what a text answers, in whole words; those that lead, which somebody named, stay as they are."""
-    return words and [*words[:leads], *distinct(in_whole_words(words[leads:], document.text), question)]
+    return words and [*words[:answer_words], *distinct(in_whole_words(words[answer_words:], document.text), question)]
 
 
 def beginning(store: Store, where: Filter | None, ranking: Ranking, wanted: int) -> Ranking:

@@ -11,11 +11,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from retriever.core.errors import IndexDamagedError, RetrieverError
-from retriever.core.protocols import Encoder
+from retriever.core.errors import ConsentError, EncoderError, IndexDamagedError, ReadingLimitError, RetrieverError
 from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.results import SearchPath, SearchResult, Settling
-from retriever.core.types import Embeddings
+from retriever.core.types import Embeddings, Ids
 from retriever.index.encoding import OnTexts, texts_read, with_steps
 from retriever.index.filtering import request_filter
 from retriever.index.open_views import OpenViews
@@ -47,14 +46,18 @@ from retriever.index.search.settling import (
 )
 from retriever.index.search.view_searcher import LoadedView
 from retriever.index.selection import require_fitting
+from retriever.index.sources.answers import Answers as AnswersInWords
 from retriever.index.sources.catalog import Sources
-from retriever.index.sources.filling import encode_queries
+from retriever.index.sources.filling import catch_up, encode_queries
 from retriever.index.sources.source import Source
 from retriever.index.verdicts.judging import judge_view, sampled, wants_judging
 from retriever.store.database import Store
 from retriever.store.views import View
 
 T = TypeVar("T")
+
+Ask = Callable[[Source, Ids, OnTexts | None], None]
+"""Has a language model answer about texts for a source (`index.completing.ask`)."""
 
 STEP = 1e-4
 """Of the score between two texts that a view lacks, in the order of the candidates."""
@@ -68,13 +71,22 @@ class Searcher:
         views: its views.
         sources: gives what serves instructions.
         options: how far a search goes.
+        ask: has language models answer; None asks nobody.
     """
 
-    def __init__(self, store: Store, views: OpenViews, sources: Callable[[], Sources], options: SearchOptions) -> None:
+    def __init__(
+        self,
+        store: Store,
+        views: OpenViews,
+        sources: Callable[[], Sources],
+        options: SearchOptions,
+        ask: Ask | None = None,
+    ) -> None:
         self._store = store
         self._views = views
         self._sources = sources
         self._options = options
+        self._ask = ask
         self._fusion = Fusion(store, views.calibration, options)
         self._answer_fusion = Fusion(store, views.calibration, options.among_answers())
 
@@ -155,17 +167,18 @@ class Searcher:
             return self._answered(now, Answers(None, "base", [nothing] * len(now.queries)))
         queries = as_vectors(now.queries, request, sources, source, base_view.view, weighed=weighed)
         noted = None if view is None else noted_answers(self._store, search, self._options, view.view, queries.shown)
-        settled = noted is not None
-        if noted is not None and (search.where is None or search.where.known is None):
-            return self._answered(now, replace(noted, steps=_steps(source, request), leads=source.leads))
+        settled, since = (noted.answers is not None, noted.newest) if noted is not None else (False, 0)
+        if noted is not None and noted.answers is not None and (search.where is None or search.where.known is None):
+            answers = replace(noted.answers, steps=_steps(source, request), answer_words=source.answer_words)
+            return self._answered(now, answers)
         pool = self._in_base(request, queries, pool)
-        if view is not None and (mostly_filled(view, pool.allowed) or settled or not queries.read):
+        if view is not None and (mostly_filled(view, pool.allowed) or noted is not None or not queries.read):
             answers = self._in_view(request, source, view, queries.shown(), pool)
             answers = replace(answers, steps=_steps(source, request))
         else:
             dense = [cut(ranking, self._depth(request)) for ranking in pool.plain]
             answers = self._fused(request, base_view, dense, queries.plain, replace(pool, beside=None))
-        unfinished = Unfinished(search, queries, pool) if queries.read and not settled else None
+        unfinished = Unfinished(search, queries, pool, since) if queries.read and not settled else None
         return self._answered(now, answers, unfinished)
 
     def _loaded(self, sources: Sources, source: Source) -> LoadedView | None:
@@ -179,7 +192,7 @@ class Searcher:
         Returns:
             Whether the last was final; not where the queries' vectors are not of the index's views any longer.
         """
-        most = self._options.costly_rounds if begun.queries.source.costly else self._options.rounds
+        most = self._options.costly_rounds if begun.queries.source.in_words else self._options.rounds
         reading = Reading(begun, on_texts, most)
         before: list[SearchResult] | None = None
         for number in range(most):
@@ -187,7 +200,7 @@ class Searcher:
                 if not self._serves(begun):
                     return False
                 begun.queries.shown()  # now, and not while a state of the database is held
-                wanted, read = self._read(reading, number)
+                wanted, read = (self._asked if begun.queries.source.in_words else self._read)(reading, number)
                 self._judge(reading)
                 last = self._steadily(lambda: self._final(begun))
             except RetrieverError:
@@ -200,13 +213,17 @@ class Searcher:
             whole = all(result.path == "complete" for result in results)
             same = before is not None and read > 0 and same_hits(before, results)
             exhausted = not wanted and reading.read == len(reading.tried)
-            settled = whole or exhausted or same
+            settled = (whole or exhausted or same) and not reading.fault
             changed = None if before is None else changed_hits(before, results)
             progress = Settling(number + 1, reading.read, changed, settled)
-            final = settled or not read or number + 1 == most  # what cannot be read now may be another time
-            if settled or (final and read):  # the last round's list stands: asked again, the search gives the same one
+            final = (
+                settled or not read or bool(reading.fault) or number + 1 == most
+            )  # what cannot be read now may be another time
+            if (
+                settled or (final and read)
+            ) and not reading.fault:  # the last round's list stands: asked again, the search gives the same one
                 note_settled(self._store, begun.asked, self._options, last)
-            yield [replace(result, final=final, settling=progress) for result in results]
+            yield [replace(result, final=final, settling=progress, reader_fault=reading.fault) for result in results]
             if final:
                 return True
             before = results
@@ -227,18 +244,17 @@ class Searcher:
             How many texts were wanted, and how many of them were read.
         """
         queries, pool = reading.begun.queries, reading.begun.found
-        reader, filled = queries.source.root.reader, queries.filled
+        encoder, filled = queries.source.root.encoder, queries.filled
         view = self._views.loaded(self._store.views.ensure(queries.source.key, lazy=True))
-        self._embed_answers(queries)
         learns = queries.asked is None and not mostly_filled(view, pool.allowed)
-        parts = 2 if learns and not queries.source.costly else 1
+        parts = 2 if learns else 1
         wanted = read = reading.ahead = 0
         for part in range(parts):
             if learns and (number or part):
                 pool = replace(pool, learned=self._learned(reading.begun))
             with self._store.snapshot():
                 view = self._views.loaded(view.view)
-                chosen = self._worth_reading(reader, view, pool, reading, share=1 / parts)
+                chosen = texts_to_read(self._store, encoder, view, pool, self._options, 1 / parts, reading.begun.since)
             if chosen:
                 after = len(chosen) * (parts - 1 - part)  # about as many
                 if number == 0 and reading.most > 1:
@@ -258,8 +274,8 @@ class Searcher:
             return None
         queries = reading.begun.queries
         behind = after + reading.ahead + len(set(self._unread_sample(queries)).difference(texts))
-        reader = queries.source.root.reader
-        return texts_read(reader, list(texts.values()), reading.on_texts, before=reading.read, after=behind)
+        encoder = queries.source.root.encoder
+        return texts_read(encoder, list(texts.values()), reading.on_texts, before=reading.read, after=behind)
 
     def _judge(self, reading: Reading) -> None:
         """Judge whether the question is followed where nobody has: the order of the hits depends on it.
@@ -285,7 +301,7 @@ class Searcher:
 
     def _unjudged(self, queries: Queries) -> View | None:
         """Return the view whose question has yet to be judged; None where there is none."""
-        view = None if queries.source.costly else queries.sources.view(queries.source.root)
+        view = None if queries.source.in_words else queries.sources.view(queries.source.root)
         return view if view is not None and wants_judging(self._store, view) else None
 
     def _unread_sample(self, queries: Queries) -> list[int]:
@@ -295,21 +311,34 @@ class Searcher:
             return []
         return self._store.vectors.missing(view.view_id, sampled(self._store.documents.live_contents()))
 
-    def _worth_reading(
-        self, reader: Encoder, view: LoadedView, pool: Found, reading: Reading, *, share: float
-    ) -> dict[int, str]:
-        """Return the texts to read next, by content id."""
-        if reading.begun.queries.source.costly:
-            return texts_to_ask(self._store, view, pool, reading.tried, self._options.costly_texts)
-        budget = round(self._options.token_budget * share)
-        return texts_to_read(self._store, reader, view, pool, self._options, budget)
+    def _asked(self, reading: Reading, number: int) -> tuple[int, int]:
+        """Have a language model answer about the best candidates that nobody was asked about; as `_read`.
 
-    def _embed_answers(self, queries: Queries) -> None:
-        """Embed stored answers of which the view has no vector: nobody is asked for them."""
-        source = queries.source
-        contents = source.contents(queries.sources.held) if source.costly else None
-        if contents is not None and len(lacking := np.setdiff1d(contents, queries.sources.held(source))):
-            self._views.keep(queries.sources, queries.filled, lacking.tolist(), None)
+        Where it cannot be asked, the reading notes why, and is over.
+        """
+        begun, source = reading.begun, reading.begun.queries.source
+        self._store.views.ensure(source.key, lazy=True)
+        catch_up(begun.queries.sources, source)
+        pool = replace(begun.found, learned=self._learned(begun)) if number else begun.found
+        with self._store.snapshot():
+            view = self._loaded(begun.queries.sources, source)
+            further = [] if view is None else texts_to_ask(view, pool, reading.tried, begun.since)
+        if self._ask is None or not isinstance(source, AnswersInWords) or not source.by.name:
+            return 0, 0
+        chosen = source.unasked(np.array(further, dtype=np.int64))[: self._options.costly_texts]
+
+        def notify(done: int, total: int) -> None:
+            if reading.on_texts is not None:
+                reading.on_texts(reading.read + done, reading.read + total)
+
+        reading.tried.update(chosen.tolist())
+        try:
+            self._ask(source, chosen, notify)
+        except (ConsentError, EncoderError, ReadingLimitError) as error:
+            reading.fault = str(error)
+        read = len(chosen) - len(self._store.vectors.missing(source.view_id, chosen))
+        reading.read += read
+        return len(chosen), read
 
     def _learned(self, begun: Unfinished) -> list[Ranking]:
         """Draw candidates by what the texts read so far teach."""
@@ -360,7 +389,7 @@ class Searcher:
         view = self._loaded(sources, sources.base)
         if view is None:
             return None
-        queries = sources.base.reader.encode_queries(plain_queries(search.queries, search.request))
+        queries = sources.base.encoder.encode_queries(plain_queries(search.queries, search.request))
         return nearest_beside(view, queries, self._depth(search.request, fused=True), pool.allowed)
 
     def _in_view(
@@ -370,10 +399,10 @@ class Searcher:
 
         Less alike are candidates that the view lacks, in the base view's order.
         """
-        towards, fusion = view.centred(vectors), self._answer_fusion if source.costly else self._fusion
+        towards, fusion = view.centred(vectors), self._answer_fusion if source.in_words else self._fusion
         dense = nearest(view, towards, self._depth(request, fused=pool.beside is not None), pool.allowed)
         if view.coverage(pool.allowed) == 1 or not view.view.key.instruction:
-            return replace(self._fused(request, view, dense, vectors, pool, fusion), leads=source.leads)
+            return replace(self._fused(request, view, dense, vectors, pool, fusion), answer_words=source.answer_words)
         answers = []
         every = zip(vectors, towards, dense, pool.by_vectors(), pool.words, strict=True)
         for number, (vector, toward, held, candidates, words) in enumerate(every):
@@ -384,7 +413,7 @@ class Searcher:
             )
             ranking = fusion.together(view, toward, behind, pool, number)
             answers.append(Answer(ranking, vector, places(behind.ids), places(words.ids)))
-        return Answers(view.view, "lazy", answers, leads=source.leads)
+        return Answers(view.view, "lazy", answers, answer_words=source.answer_words)
 
     def _fused(
         self,
@@ -427,4 +456,4 @@ class Searcher:
 
 def _steps(source: Source, request: SearchRequest) -> int | None:
     """Return K that is spent on a query of a source; None where its encoder generates nothing."""
-    return with_steps(source.root.reader, request.steps).spec.steps
+    return None if source.root.in_words else with_steps(source.root.encoder, request.steps).spec.steps

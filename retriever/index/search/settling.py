@@ -33,11 +33,15 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """A search under an instruction whose view lacks texts, after its first answer; its mode is chosen."""
+    """A search under an instruction whose view lacks texts, after its first answer; its mode is chosen.
+
+    It settled before, when ``since`` was the largest content id: only later texts are read. 0 where it did not.
+    """
 
     asked: Asked
     queries: Queries
     found: Found
+    since: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,8 @@ class Reading:
         most: rounds that may be read.
         read: texts that were read.
         ahead: texts that the next round will read, about, as far as it is known that there is one.
-        tried: texts that a reader was asked about, whether it answered or not.
+        tried: texts that were read or asked about, with or without success.
+        fault: why a language model cannot be asked; empty where it can.
     """
 
     begun: Unfinished
@@ -75,6 +80,7 @@ class Reading:
     read: int = 0
     ahead: int = 0
     tried: set[int] = field(default_factory=set)
+    fault: str = ""
 
 
 def same_hits(before: Sequence[SearchResult], after: Sequence[SearchResult]) -> bool:
@@ -114,19 +120,31 @@ def note_settled(store: Store, asked: Asked, options: SearchOptions, last: Round
         store.best_effort_write(put)
 
 
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A search that has settled before: its answers where they still hold, and the largest content id by then."""
+
+    answers: Answers | None
+    newest: int
+
+
 def noted_answers(
     store: Store, asked: Asked, options: SearchOptions, view: View, shown: Callable[[], Embeddings]
-) -> Answers | None:
-    """Return the rankings that searches settled on in a view that has lost nothing since; None where one has not.
+) -> Noted | None:
+    """Return the rankings that searches settled on in a view; None where one has not.
 
     ``shown`` gives the queries' vectors (n, dim), which the rankings' scores come from.
     """
-    noted: list[Any] = [store.settled.get(view.view_id, _digest(query, asked, options)) for query in asked.queries]
-    if None in noted:
+    noted = [store.settled.get(view.view_id, _digest(query, asked, options)) for query in asked.queries]
+    rows: list[Any] = [each.ranking for each in noted if each is not None]
+    if len(rows) < len(noted):
         return None
-    vectors = shown()
+    newest = min(each.newest for each in noted if each is not None)
+    if None in rows:
+        return Noted(None, newest)
     with suppress(TypeError, ValueError):  # an archive can hold anything
-        return Answers(view, "lazy", [_noted(rows, vector) for rows, vector in zip(noted, vectors, strict=True)])
+        pairs = zip(rows, shown(), strict=True)
+        return Noted(Answers(view, "lazy", [_noted(ranking, vector) for ranking, vector in pairs]), newest)
     return None
 
 

@@ -53,13 +53,13 @@ class ReaderDescriptions:
     question: Mapping[str, JSON]
     plain: Mapping[str, JSON] | None = None
 
-    def of(self, view: View) -> Mapping[str, JSON]:
-        """Return the description of the encoder that reads under a view's instruction."""
-        return self.question if view.key.instruction or self.plain is None else self.plain
+    def of(self, instruction: str) -> Mapping[str, JSON]:
+        """Return the description of the encoder that reads under an instruction."""
+        return self.question if instruction or self.plain is None else self.plain
 
     def make(self, view: View) -> bool:
         """Whether they make the vectors of a view."""
-        return belongs(view.key, self.of(view))
+        return belongs(view.key, self.of(view.key.instruction))
 
 
 def reader_descriptions(store: Store, question: str = ENCODER, plain: str = PLAIN) -> ReaderDescriptions | None:

@@ -38,22 +38,18 @@ def by_encoder(sources: Iterable[Source]) -> list[list[Source]]:
 
 def read(sources: Sequence[Source], texts: Sequence[str], on_tokens: OnTokens | None = None) -> list[Encoded]:
     """Read texts for sources of one encoder, in one pass: embeddings and words for each."""
-    instructions = [source.key.instruction for source in sources]
-    return sources[0].reader.encode_views(texts, instructions, words=WORDS, on_tokens=on_tokens)
+    instructions = [source.instruction for source in sources]
+    return sources[0].encoder.encode_views(texts, instructions, words=WORDS, on_tokens=on_tokens)
 
 
 def encode_texts(sources: Sequence[Source], texts: Sequence[str]) -> list[Embeddings]:
     """Embed texts that are not of the index as each of some sources has them, in one pass an encoder: (n, dim) each.
 
-    They are names of answers, so a source of answers takes them as such.
+    A source of answers takes them as answers.
     """
     known: dict[Source, Embeddings] = {}
     for group in by_encoder(_with_needs(sources)):
-        reader, instructions = group[0].reader, [source.key.instruction for source in group]
-        if group[0].costly:
-            vectors = [reader.encode_queries(texts, instruction=instruction) for instruction in instructions]
-        else:
-            vectors = reader.encode_many(texts, instructions)
+        vectors = group[0].encoder.encode_many(texts, [source.instruction for source in group])
         known.update(zip(group, vectors, strict=True))
     return [_combined(source, known) for source in sources]
 
@@ -72,23 +68,24 @@ def encode_queries(sources: Sequence[Source], queries: Sequence[str], steps: int
     known: dict[Source, Embeddings] = {}
     last = sources[-1].root
     for group in by_encoder(_with_needs(sources)):
-        encoder = with_steps(group[0].reader, steps) if last in group else group[0].reader
+        encoder = with_steps(group[0].encoder, steps) if last in group else group[0].encoder
         if len(group) == 1:
-            known[group[0]] = encoder.encode_queries(queries, instruction=group[0].key.instruction)
+            known[group[0]] = encoder.encode_queries(queries, instruction=group[0].instruction)
         else:
             known.update(
-                zip(group, encoder.encode_many(queries, [source.key.instruction for source in group]), strict=True)
+                zip(group, encoder.encode_many(queries, [source.instruction for source in group]), strict=True)
             )
     return [_combined(source, known) for source in sources]
 
 
 def fill(
-    store: Store, sources: Sequence[Source], index: Sources, ids: Ids | Sequence[int], on_tokens: OnTokens | None = None
+    index: Sources, sources: Sequence[Source], ids: Ids | Sequence[int], on_tokens: OnTokens | None = None
 ) -> None:
     """Give the views of sources, needed ones first, what they lack of some contents; of the first, tokens are counted.
 
     All is stored in one transaction, or the caller's, once all is read.
     """
+    store = index.context.store
     views = {source: store.views.ensure(source.key, lazy=True) for source in sources if source.reads}
     done: list[tuple[View, Sequence[int], Encoded]] = []
     for group in by_encoder(sources):
@@ -101,7 +98,7 @@ def fill(
     with store.writing():
         for view, contents, encoded in done:
             put(store, view, contents, encoded)
-        derive(store, [source for source in sources if source.follows], index, ids)
+        derive(index, [source for source in sources if not source.in_words], ids)
 
 
 def put(
@@ -118,22 +115,40 @@ def put(
     return len(rows)
 
 
-def derive(store: Store, sources: Iterable[Source], index: Sources, ids: Ids | Sequence[int]) -> dict[int, int]:
-    """Make the vectors that made sources, needed ones first, lack of some contents, in the caller's transaction.
+def derive(index: Sources, sources: Iterable[Source], ids: Ids | Sequence[int]) -> dict[int, int]:
+    """Make the vectors that made sources, needed ones first, lack of some contents.
+
+    Within the caller's transaction, if there is one; but what takes an encoder is not to be made in it.
 
     Returns:
         How many were made, by view.
     """
-    counts: dict[int, int] = {}
+    store, counts = index.context.store, dict[int, int]()
     for source in sources:
         view = None if source.reads else index.view(source)
         lacking = [] if view is None else store.vectors.missing(view.view_id, ids)
-        for start in range(0, len(lacking), _BATCH):
-            made = source.derive(index.stored, np.array(lacking[start : start + _BATCH], dtype=np.int64))
+        size = READ_AT_ONCE if source.in_words else _BATCH
+        for start in range(0, len(lacking), size):
+            made = source.derive(index.stored, np.array(lacking[start : start + size], dtype=np.int64))
             if view is not None and made is not None and len(made.content_ids):
-                store.vectors.put(view.view_id, made.content_ids, made.embeddings, made.words)
+                with store.writing():
+                    made = source.confirmed(made)
+                    store.vectors.put(view.view_id, made.content_ids, made.embeddings, made.words)
                 counts[view.view_id] = counts.get(view.view_id, 0) + len(made.content_ids)
     return counts
+
+
+def catch_up(index: Sources, source: Source) -> None:
+    """Give the view of a made source what it lacks of the contents that it can have."""
+    contents, view = source.contents(index.held), index.view(source)
+    if contents is None or view is None:
+        return
+    if not source.reads:
+        derive(index, [source], contents)
+        return
+    lacking = index.context.store.vectors.missing(view.view_id, contents)
+    for start in range(0, len(lacking), READ_AT_ONCE):
+        fill(index, [source], lacking[start : start + READ_AT_ONCE])
 
 
 def _with_needs(sources: Iterable[Source]) -> list[Source]:

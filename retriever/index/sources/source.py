@@ -1,23 +1,24 @@
-"""The interface of a source: what the vectors of one view come from."""
+"""The interface of a source: a view, and what its vectors come from."""
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from retriever.core.errors import IndexDamagedError
 from retriever.core.protocols import Encoder
-from retriever.core.results import Lessons
 from retriever.core.types import JSON, Embeddings, Ids
+from retriever.index.sources.encoders import Encoders
+from retriever.store.connection import REPAIR
+from retriever.store.database import Store
 from retriever.store.sources import StoredSource
 from retriever.store.vectors import StoredVectors
-from retriever.store.views import ViewKey
+from retriever.store.views import View, ViewKey
 
 if TYPE_CHECKING:
-    from retriever.index.sources.catalog import Sources
-    from retriever.index.sources.making import Making
+    from retriever.index.sources.taught import Taught
+
+T = TypeVar("T")
 
 Stored = Callable[["Source", Ids], StoredVectors]
 """Gives the stored vectors of a source's view: those that exist among some contents."""
@@ -35,46 +36,58 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Guesses:
-    """What a source thinks the answers of n texts are.
+class Context:
+    """What all sources of an index are made with: its database, and its encoders, of which none is loaded yet."""
 
-    Attributes:
-        answers: k of them.
-        probable: (n, k) how probable each is; rows sum to 1.
-    """
-
-    answers: Sequence[str]
-    probable: NDArray[np.float32]
+    store: Store
+    encoders: Encoders
 
 
 class Source(ABC):
-    """What the vectors of one view come from. It never changes; two of one key are equal.
+    """A view, and what its vectors come from. It never changes; two of one key are equal.
 
-    Either an encoder reads texts for it (`reader`), or its vectors are made (`derive`) of those of other sources.
+    Either an encoder reads texts for it (`reads`), or its vectors are made (`derive`) of what is stored.
 
     Attributes:
         kind: its name in `kinds.KINDS`.
         reads: whether an encoder reads texts for it.
         hidden: whether only other sources look at its view, which is neither searched nor listed.
-        follows: whether its vectors are made in the transaction that stores those they are made of.
         windowed: whether long texts also have vectors of their windows.
-        leads: how many of the words of a text, from the first, are answers as somebody named them.
-        costly: whether each text costs money or seconds, so that none is read unasked.
+        in_words: whether its vectors are those of answers in words, which cost money or minutes each.
+        answer_words: how many of the words of a text, from the first, are answers and no tokens.
+        context: of the index.
         key: of its view.
         needs: sources whose vectors it takes.
+        view: as it was stored when the source was listed; None before it is.
+
+    Args:
+        context: as above, like the next three.
+        key: see there.
+        needs: see there.
+        view: see there.
+        load: reads what was stored of it, when that is first asked for.
     """
 
     kind: ClassVar[str]
     reads: ClassVar[bool] = False
     hidden: ClassVar[bool] = False
-    follows: ClassVar[bool] = True
     windowed: ClassVar[bool] = False
-    leads: ClassVar[int] = 0
-    costly: ClassVar[bool] = False
+    in_words: ClassVar[bool] = False
+    answer_words: ClassVar[int] = 0
 
-    def __init__(self, key: ViewKey, needs: Sequence["Source"] = ()) -> None:
+    def __init__(
+        self,
+        context: Context,
+        key: ViewKey,
+        needs: Sequence["Source"] = (),
+        view: View | None = None,
+        load: Callable[[], StoredSource] | None = None,
+    ) -> None:
+        self.context = context
         self.key = key
         self.needs = tuple(needs)
+        self.view = view
+        self._load = load
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Source) and self.key == other.key
@@ -82,24 +95,37 @@ class Source(ABC):
     def __hash__(self) -> int:
         return hash(self.key)
 
-    @classmethod
-    @abstractmethod
-    def opened(cls, key: ViewKey, needs: Sequence["Source"], stored: StoredSource, sources: "Sources") -> "Source":
-        """Return the source that `state` describes; no encoder is loaded.
+    @property
+    def view_id(self) -> int:
+        """Id of its view.
 
         Raises:
-            KeyError, TypeError, ValueError, OverflowError: it describes none.
+            IndexDamagedError: it has none.
         """
+        if self.view is None:
+            raise IndexDamagedError(f"There is no view of {self.key.instruction!r}.", hint=REPAIR)
+        return self.view.view_id
+
+    @property
+    def instruction(self) -> str:
+        """What its view answers; empty for the base view."""
+        return self.key.instruction
 
     @property
     def root(self) -> "Source":
-        """The source that is read under this one's instruction, or the first that its vectors come from."""
-        return self.needs[0].root if self.needs else self
+        """The source of the view whose texts it has: its own, where it is made of no view of a question."""
+        first = self.needs[0] if self.needs else None
+        return first.root if first is not None and first.instruction else self
 
     @property
-    def reader(self) -> Encoder:
-        """The encoder that reads texts for it, under the instruction of `key`; loaded when it is first asked for."""
+    def encoder(self) -> Encoder:
+        """The encoder that reads texts for it, under its instruction; loaded when it is first asked for."""
         raise NotImplementedError(f"No encoder reads for a source of kind {self.kind}.")
+
+    @property
+    def name(self) -> str:
+        """Name of what reads or answers for it; empty where it has none."""
+        return ""
 
     @property
     def evidence(self) -> bool:
@@ -107,12 +133,12 @@ class Source(ABC):
         return False
 
     @property
-    def reader_name(self) -> str:
-        """Name of what reads texts for it."""
-        return self.reader.spec.label
+    def taught(self) -> "Taught | None":
+        """Itself, where examples taught it."""
+        return None
 
     def describe(self) -> Mapping[str, JSON] | None:
-        """Describe `reader`, as `encoding.describe` does, for a worker to load; None where it cannot be loaded."""
+        """Describe `encoder`, as `encoding.describe` does, for a worker to load; None where it cannot be loaded."""
         return None
 
     def combine(self, needed: Sequence[Embeddings]) -> Embeddings:
@@ -123,43 +149,40 @@ class Source(ABC):
         """Make the vectors of those of some contents that they can be made of; None where texts are read for them."""
         return None
 
+    def confirmed(self, made: StoredVectors) -> StoredVectors:
+        """Return those of the vectors that `derive` made which still hold, in the transaction that stores them."""
+        return made
+
     def contents(self, held: Held) -> Ids | None:
         """Return the contents whose vectors it can have, ascending; None for any that are read."""
         return None
 
-    @abstractmethod
     def state(self) -> State:
-        """Return what `opened` takes."""
+        """Return what is stored of it besides its key and what it needs."""
+        return State({})
 
-    def lessons(self, view_id: int, created: str) -> Lessons | None:
-        """Return what examples taught of the instruction, for a view stored at a time; None for nothing."""
-        return None
-
-    @property
-    def examples(self) -> Mapping[int, str]:
-        """Answers that were given of texts, by content id, also of texts that are gone."""
-        return {}
-
-    def guesses(self, stored: Stored, ids: Ids) -> Guesses | None:
-        """Return how probable the answers of some contents are that it holds; None where it knows of none."""
-        return None
-
-    def alone(self, names: Sequence[str], vectors: Embeddings) -> Embeddings | None:
-        """Return vectors (n, dim) that are nothing but the answers of some names; None where it does not know all.
-
-        Args:
-            names: of answers.
-            vectors: what `combine` makes of them.
-        """
-        return None
-
-    def made_again(self, sources: "Sources", making: "Making") -> "Source | None":
-        """Return a source of the same kind for the same instruction over other encoders, not stored yet.
-
-        Returns:
-            None where these have one already, of the same given material.
+    def check(self) -> None:
+        """Look at what is stored of it.
 
         Raises:
-            RetrieverError: it cannot be made, and why.
+            IndexDamagedError: it is not what was stored, or makes no source of this kind.
         """
-        return None
+        if self._load is not None:
+            self.state()
+
+    def _stored(self, parse: Callable[[StoredSource], tuple[ViewKey, T]]) -> T:
+        """Return what is stored of it, parsed, with the key that it gives.
+
+        Raises:
+            IndexDamagedError: it is gone, not what was stored, or gives another key.
+        """
+        if self._load is None:
+            raise IndexDamagedError(f"Nothing is stored of {self.instruction!r}.", hint=REPAIR)
+        try:
+            key, parsed = parse(self._load())
+            if key != self.key:
+                raise ValueError("it does not fit its vectors")
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            problem = f"What makes view {self.view_id} cannot be read: {error}."
+            raise IndexDamagedError(problem, hint=REPAIR) from error
+        return parsed

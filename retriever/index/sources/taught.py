@@ -6,27 +6,65 @@ stand in a hidden view of their own.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, replace
+from dataclasses import astuple, dataclass, replace
+from functools import cached_property
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from retriever.core.protocols import Encoder, Tuning
 from retriever.core.results import Held as Share
 from retriever.core.results import Lessons
 from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings, Ids
-from retriever.index.sources.encoders import Encoders
-from retriever.index.sources.source import Guesses, Held, Source, State, Stored
-from retriever.index.teaching.head import Head, from_stored
+from retriever.index.sources.head import Head, from_stored
+from retriever.index.sources.source import Held, Source, State, Stored
 from retriever.store.sources import StoredSource
 from retriever.store.vectors import StoredVectors
 from retriever.store.views import ViewKey
 
-if TYPE_CHECKING:
-    from retriever.index.sources.catalog import Sources
-    from retriever.index.sources.making import Making
+
+@dataclass(frozen=True, slots=True)
+class Guesses:
+    """The learned answers of n texts.
+
+    Attributes:
+        answers: k of them.
+        probable: (n, k) how probable each is; rows sum to 1.
+    """
+
+    answers: Sequence[str]
+    probable: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class _Lesson:
+    """What was learned: the map, JSON with its examples and their scores, and when it was stored (empty: not yet)."""
+
+    head: Head
+    document: Mapping[str, Any]
+    created: str
+
+    @property
+    def examples(self) -> dict[int, str]:
+        """Answers by content id, also of texts that are gone."""
+        return {int(example["content"]): str(example["answer"]) for example in self.document["examples"]}
+
+    def told(self, view_id: int) -> Lessons:
+        """Return what the examples taught."""
+        known = self.document
+        before, after = (
+            Share(*(float(known[when][end]) for end in ("value", "low", "high"))) for when in ("before", "after")
+        )
+        counts = Counter(self.examples.values())
+        answers = {answer: counts[answer] for answer in self.head.answers}
+        tuned = None if "tuned" not in known else bool(known["tuned"])
+        right = dict(zip(self.head.answers, map(float, known.get("right", ())), strict=False))  # older ones have none
+        unlearned = {str(answer): int(count) for answer, count in known.get("unlearned", {}).items()}
+        held_out = int(known["held_out"])
+        return Lessons(view_id, answers, before, after, held_out, self.created, tuned, right, unlearned)
 
 
 class Tuned(Source):
@@ -36,23 +74,27 @@ class Tuned(Source):
     reads = True
     hidden = True
 
-    def __init__(self, question: Source, base: Source, tuning: Tuning, encoders: Encoders) -> None:
-        own = sha256("\0".join([tuning.digest(), *map(str, astuple(question.key))]).encode()).hexdigest()
-        fingerprint = f"{self.kind}:{own}:{base.key.fingerprint}"
-        super().__init__(replace(base.key, fingerprint=fingerprint), [question, base])
-        self.tuning = tuning
-        self._encoders = encoders
-
     @classmethod
-    def opened(cls, key: ViewKey, needs: Sequence[Source], stored: StoredSource, sources: "Sources") -> Source:
-        """Return the source of a stored fine-tuning."""
-        question, base = needs
-        return cls(question, base, Tuning(stored.arrays, dict(stored.state)), sources.encoders)
+    def by(cls, question: Source, base: Source, tuning: Tuning) -> Self:
+        """Return what a fine-tuning of the base encoder makes, not stored yet."""
+        source = cls(base.context, _tuned_key(question, base, tuning), [question, base])
+        source.tuning = tuning
+        return source
+
+    @cached_property
+    def tuning(self) -> Tuning:
+        """The fine-tuning."""
+
+        def parse(stored: StoredSource) -> tuple[ViewKey, Tuning]:
+            tuning = Tuning(stored.arrays, dict(stored.state))
+            return _tuned_key(*self.needs, tuning), tuning
+
+        return self._stored(parse)
 
     @property
-    def reader(self) -> Encoder:
+    def encoder(self) -> Encoder:
         """The tuned encoder."""
-        return self._encoders.tuned(self.tuning)
+        return self.context.encoders.tuned(self.tuning)
 
     def contents(self, held: Held) -> Ids:
         """Return those of the question's view."""
@@ -64,40 +106,58 @@ class Tuned(Source):
 
 
 class Taught(Source):
-    """A question's vectors as a head maps them.
-
-    Args:
-        question: whose vectors it maps.
-        beside: the base view's source, or a tuned one.
-        head: the map.
-        document: JSON with the examples it was learned from and their scores.
-    """
+    """A question's vectors as a head maps them."""
 
     kind = "taught"
-    leads = 1
-
-    def __init__(self, question: Source, beside: Source, head: Head, document: Mapping[str, Any]) -> None:
-        parts = [question.key.fingerprint, beside.key.fingerprint, head.digest()]
-        fingerprint = f"{self.kind}:{sha256(chr(0).join(parts).encode()).hexdigest()}"
-        super().__init__(replace(question.key, fingerprint=fingerprint, dim=head.dim), [question, beside])
-        self.head = head
-        self.document = document
+    answer_words = 1
 
     @classmethod
-    def opened(cls, key: ViewKey, needs: Sequence[Source], stored: StoredSource, sources: "Sources") -> Source:
-        """Return the source of a stored head."""
-        question, beside = needs
-        head = from_stored(stored.arrays, stored.state.get("head"))
-        if [question.key.dim, beside.key.dim] != [len(head.mean), len(head.plain_mean)]:
-            raise ValueError("it does not fit its vectors")
-        taught = cls(question, beside, head, stored.state)
-        taught.lessons(0, "")  # raises where they cannot be read
-        return taught
+    def learned(cls, question: Source, beside: Source, head: Head, document: Mapping[str, Any]) -> Self:
+        """Return what was learned of a question, not stored yet.
+
+        Args:
+            question: whose vectors the head maps.
+            beside: the base view's source, or a tuned one.
+            head: the map.
+            document: JSON with the examples it was learned from and their scores.
+        """
+        source = cls(question.context, _taught_key(question, beside, head), [question, beside])
+        source._lesson = _Lesson(head, document, "")
+        return source
+
+    @cached_property
+    def _lesson(self) -> "_Lesson":
+        question, beside = self.needs
+
+        def parse(stored: StoredSource) -> tuple[ViewKey, _Lesson]:
+            head = from_stored(stored.arrays, stored.state.get("head"))
+            if [question.key.dim, beside.key.dim] != [len(head.mean), len(head.plain_mean)]:
+                raise ValueError("it does not fit its vectors")
+            lesson = _Lesson(head, stored.state, stored.created)
+            lesson.told(0)  # raises where it cannot be read
+            return _taught_key(question, beside, head), lesson
+
+        return self._stored(parse)
+
+    @property
+    def head(self) -> Head:
+        """The map."""
+        return self._lesson.head
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """The examples it was learned from, and their scores, as JSON."""
+        return self._lesson.document
+
+    @property
+    def taught(self) -> "Taught":
+        """Itself."""
+        return self
 
     @property
     def examples(self) -> dict[int, str]:
         """Answers by content id, also of texts that are gone."""
-        return {int(example["content"]): str(example["answer"]) for example in self.document["examples"]}
+        return self._lesson.examples
 
     def combine(self, needed: Sequence[Embeddings]) -> Embeddings:
         """Map the question's vectors and those beside."""
@@ -122,27 +182,22 @@ class Taught(Source):
         """Return the head, and what it was learned from."""
         return State({**self.document, "head": self.head.describe()}, self.head.to_bytes())
 
-    def lessons(self, view_id: int, created: str) -> Lessons:
+    def lessons(self) -> Lessons:
         """Return what the examples taught."""
-        known = self.document
-        before, after = (
-            Share(*(float(known[when][end]) for end in ("value", "low", "high"))) for when in ("before", "after")
-        )
-        counts = Counter(self.examples.values())
-        answers = {answer: counts[answer] for answer in self.head.answers}
-        tuned = None if "tuned" not in known else bool(known["tuned"])
-        right = dict(zip(self.head.answers, map(float, known.get("right", ())), strict=False))  # older ones have none
-        unlearned = {str(answer): int(count) for answer, count in known.get("unlearned", {}).items()}
-        held_out = int(known["held_out"])
-        return Lessons(view_id, answers, before, after, held_out, created, tuned, right, unlearned)
+        return self._lesson.told(0 if self.view is None else self.view.view_id)
 
     def guesses(self, stored: Stored, ids: Ids) -> Guesses:
-        """Return how probable the learned answers are."""
+        """Return how probable the learned answers of some contents are, of those that both views hold."""
         own, beside = self._needed(stored, ids)
         return Guesses(self.head.answers, self.head.probabilities(own.embeddings, beside.embeddings))
 
-    def alone(self, names: Sequence[str], vectors: Embeddings) -> Embeddings | None:
-        """Return the learned answers of those names: what a name looks like has been learned from."""
+    def class_prototypes(self, names: Sequence[str], vectors: Embeddings) -> Embeddings | None:
+        """Return the vectors (n, dim) that stand for the learned answers of some names; None where some is not learned.
+
+        Args:
+            names: of answers.
+            vectors: (n, dim) `combine` of them.
+        """
         numbers = {answer.casefold(): number for number, answer in enumerate(self.head.answers)}
         if not {name.casefold() for name in names} <= numbers.keys():
             return None
@@ -152,12 +207,6 @@ class Taught(Source):
             learned[row, numbers[name.casefold()]] = np.sqrt(self.head.share)
         return normalise(learned)
 
-    def made_again(self, sources: "Sources", making: "Making") -> "Source | None":
-        """Learn from the same examples under other encoders; those whose documents are gone are left out."""
-        from retriever.index.teaching.teacher import taught_again
-
-        return taught_again(self, sources, making)
-
     def _needed(self, stored: Stored, ids: Ids) -> tuple[StoredVectors, StoredVectors]:
         """Return the vectors of both views, of texts that have both."""
         question, beside = self.needs
@@ -166,3 +215,14 @@ class Taught(Source):
         if len(other.content_ids) < len(own.content_ids):  # a damaged index; `verify` says what the base view lacks
             own = stored(question, other.content_ids)
         return own, other
+
+
+def _tuned_key(question: Source, base: Source, tuning: Tuning) -> ViewKey:
+    own = sha256("\0".join([tuning.digest(), *map(str, astuple(question.key))]).encode()).hexdigest()
+    return replace(base.key, fingerprint=f"{Tuned.kind}:{own}:{base.key.fingerprint}")
+
+
+def _taught_key(question: Source, beside: Source, head: Head) -> ViewKey:
+    parts = [question.key.fingerprint, beside.key.fingerprint, head.digest()]
+    fingerprint = f"{Taught.kind}:{sha256(chr(0).join(parts).encode()).hexdigest()}"
+    return replace(question.key, fingerprint=fingerprint, dim=head.dim)

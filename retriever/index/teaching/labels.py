@@ -1,11 +1,12 @@
-"""The labels of a question: its answers, the texts that are examples of them, and the texts that are not offered again.
+"""The labels of a question: its named answers, the texts that are examples of them, and texts that are not offered again.
 
-They are kept with the index, in one setting a question. Every change is a transaction of its own on what is kept by
-then, so that people who label for one question at the same time keep each other's labels.
+An example is an answer that a person or a program gave of a text, as any other (`store.answers`). Names with their
+descriptions, and what is skipped, are kept in one setting a question. Every change is a transaction of its own, so that
+people who label for one question at the same time keep each other's labels.
 """
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from retriever.store.database import Store
@@ -31,93 +32,67 @@ class Labels:
     skipped: Collection[str]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class KeptLabels:
     """The labels of a question by content id, as an index keeps them.
 
     Attributes:
         answers: the description of every answer by its name.
-        examples: answers by content id.
+        examples: answers that were given, by content id; of named answers alone where some are named.
         skipped: content ids.
     """
 
-    answers: dict[str, str] = field(default_factory=dict)
-    examples: dict[int, str] = field(default_factory=dict)
-    skipped: set[int] = field(default_factory=set)
+    answers: Mapping[str, str]
+    examples: Mapping[int, str]
+    skipped: frozenset[int]
 
     def spelled(self, answer: str) -> str:
-        """Return an answer as it is spelled already, by its examples first, where only capitals and spaces differ."""
-        known = {_folded(other): other for other in [*self.answers, *self.examples.values(), NONE_OF_THESE]}
+        """Return an answer as it is spelled already, where only capitals and spaces differ."""
+        known = {_folded(other): other for other in [*self.examples.values(), *self.answers, NONE_OF_THESE]}
         return known.get(_folded(answer), answer)
 
-    def name(self, answers: Mapping[str, str]) -> None:
-        """Take these answers with their descriptions in the place of those before; answers with examples stay."""
-        before, self.answers = self.answers, {}
-        for answer, description in [
-            *answers.items(),
-            *((name, before.get(name, "")) for name in self.examples.values()),
-        ]:
-            if (spelled := self.spelled(answer)) != NONE_OF_THESE:
-                self.answers.setdefault(spelled, description)
 
-    def add(self, content_id: int, answer: str) -> None:
-        """Take a text as an example of an answer."""
-        self.examples[content_id] = self.spelled(answer)
-        self.skipped.discard(content_id)
-        self.name(self.answers)
-
-    def skip(self, content_id: int) -> None:
-        """Leave a text out for good."""
-        self.remove(content_id)
-        self.skipped.add(content_id)
-
-    def remove(self, content_id: int) -> None:
-        """Take back what was said of a text."""
-        self.examples.pop(content_id, None)
-        self.skipped.discard(content_id)
-
-    def replace_examples(self, examples: Mapping[int, str]) -> None:
-        """Take these examples in the place of those before; answers stay, and get those of the examples."""
-        self.examples = dict(examples)
-        self.examples = {content_id: self.spelled(answer) for content_id, answer in examples.items()}
-        self.skipped -= examples.keys()
-        self.name(self.answers)
-
-
-def are_kept(store: Store, question: str) -> bool:
-    """Return whether labels of a question were ever kept."""
-    return store.settings.get(_LABELS + question) is not None
-
-
-def kept_labels(store: Store, question: str, taught: Mapping[int, str]) -> KeptLabels:
-    """Return the labels of a question; where none were ever kept, the examples that it was taught by."""
+def kept_labels(store: Store, question: str) -> KeptLabels:
+    """Return the labels of a question."""
     stored: Any = store.settings.get(_LABELS + question)
-    if not isinstance(stored, dict):
-        labels = KeptLabels()
-        labels.replace_examples(taught)
-        return labels
-    return KeptLabels(
-        dict(stored["answers"]),
-        {int(content_id): answer for content_id, answer in stored["examples"].items()},
-        set(stored["skipped"]),
-    )
+    kept = stored if isinstance(stored, dict) else {}
+    answers, given = dict(kept.get("answers", {})), store.answers.given(question)
+    named = {_folded(answer) for answer in (*answers, NONE_OF_THESE)}
+    examples = {content: answer for content, answer in given.items() if not answers or _folded(answer) in named}
+    return KeptLabels(answers, examples, frozenset(kept.get("skipped", ())))
 
 
-def change_labels(
-    store: Store, question: str, taught: Mapping[int, str], change: Callable[[KeptLabels], object]
-) -> None:
-    """Change the labels of a question as they are by then; ``taught`` as in `kept_labels`."""
-    with store.transaction():
-        labels = kept_labels(store, question, taught)
-        change(labels)
-        store.settings.set(
-            _LABELS + question,
-            {
-                "answers": labels.answers,
-                "examples": {str(content_id): answer for content_id, answer in labels.examples.items()},
-                "skipped": sorted(labels.skipped),
-            },
-        )
+def name_answers(store: Store, question: str, answers: Mapping[str, str], *, add: bool = False) -> None:
+    """Name the answers of a question, in the place of those before; those that have examples stay.
+
+    Args:
+        store: the index's database.
+        question: it.
+        answers: the description of every answer by its name, empty for none.
+        add: whether all answers before stay.
+    """
+    with store.writing(data=False):
+        kept = kept_labels(store, question)
+        used = {_folded(answer) for answer in kept.examples.values()}
+        stay = {name: text for name, text in kept.answers.items() if add or _folded(name) in used}
+        named: dict[str, str] = {}
+        for name, text in (*stay.items(), *answers.items()) if add else (*answers.items(), *stay.items()):
+            if (spelled := kept.spelled(name)) != NONE_OF_THESE:
+                named.setdefault(spelled, text)
+        _store(store, question, named, kept.skipped)
+
+
+def skip(store: Store, question: str, content_ids: Collection[int], *, back: bool = False) -> None:
+    """Leave texts out of what is offered for a question, or offer them again (``back``)."""
+    with store.writing(data=False):
+        kept = kept_labels(store, question)
+        skipped = kept.skipped.difference(content_ids) if back else kept.skipped.union(content_ids)
+        if skipped != kept.skipped:
+            _store(store, question, kept.answers, skipped)
+
+
+def _store(store: Store, question: str, answers: Mapping[str, str], skipped: Collection[int]) -> None:
+    store.settings.set(_LABELS + question, {"answers": dict(answers), "skipped": sorted(skipped)})
 
 
 def _folded(answer: str) -> str:

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings, Ids
-from retriever.index.teaching.head import Head, softmax
+from retriever.index.sources.head import Head, softmax
 
 RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
 """Beside rows whose length is about 1."""

@@ -1,26 +1,27 @@
 """`index.teaching`: whether a question is followed, and examples that teach what it means."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest
 
 import numpy as np
 
-from retriever.core.errors import InputError
-from retriever.core.results import Lessons
+from retriever.core.errors import InputError, UsageError
+from retriever.core.results import IndexingReport, Lessons, OnIndexing, counting
 from retriever.core.text import normal_instruction
 from retriever.core.types import Document
 from retriever.core.verdicts import Verdict
-from retriever.encoders.answers.places import METHOD, find_place
-from retriever.index.completing import judge_views
+from retriever.index.asking.asker import ReaderPlace
+from retriever.index.asking.limits import Spent
+from retriever.index.completing import ask, judge_views
 from retriever.index.generations import build_outgrown
-from retriever.index.indexing import OnIndexing
 from retriever.index.opened import Opened
 from retriever.index.sources.answers import Answers
-from retriever.index.sources.catalog import Listed, current, serving, sources_of
-from retriever.index.sources.limits import Spent
-from retriever.index.sources.making import Making, place
-from retriever.index.teaching.asking import Asked, Grouping, clear_answers, worth_answering
+from retriever.index.sources.source import Source
+from retriever.index.sources.taught import Taught
+from retriever.index.teaching.active_learning import Grouping, Suggestion, clear_answers, worth_answering
+from retriever.index.teaching.answering import PERSON, choose_reader, give_answers, keep_answers
+from retriever.index.teaching.answering import question_of as question_of_answers
 from retriever.index.teaching.examples import (
     LEAST,
     Example,
@@ -31,10 +32,9 @@ from retriever.index.teaching.examples import (
     kept_examples,
     with_labels,
 )
-from retriever.index.teaching.labels import KeptLabels, Labels, are_kept, change_labels, kept_labels
-from retriever.index.teaching.readers import ReaderPlace, give_answers, known_readers, serve_by
-from retriever.index.teaching.teacher import learn_question, question_of
-from retriever.index.teaching.unanswered import AnswersStatus, answered_contents, unanswered_hits
+from retriever.index.teaching.labels import Labels, kept_labels, name_answers, skip
+from retriever.index.teaching.teacher import TeachingRun, install, learn_question, question_of
+from retriever.index.teaching.unanswered import AnswersStatus, answered_contents, answering_author, unanswered_hits
 from retriever.index.verdicts.diagnosis import Diagnosis, TextPair, diagnose
 from retriever.index.verdicts.judging import wants_judging
 from retriever.index.verdicts.stored import stored_verdict
@@ -66,7 +66,8 @@ class Teaching:
 
         A head is learned on the vectors that the view has, and gives every text of it another vector, in which texts of
         one answer lie together. Only examples that the view lacks, and the answers' own names, are read. What was
-        taught before of the same question is replaced, and so are the examples that the index keeps for it.
+        taught before of the same question is replaced. Examples are answers that a person gave: the index keeps them
+        with the others.
 
         Without examples, those that the index keeps for the question are learned (`labels`). Answers with fewer than
         three are left out then; `Lessons.unlearned` names them.
@@ -91,24 +92,26 @@ class Teaching:
         """
         opened, sources = self._opened, self._opened.sources
         question = question_of(sources, instruction)
-        kept = self._labels(instruction)
+        kept = kept_labels(opened.store, question.instruction)
+        given: dict[int, str] = {}
         if examples is None:
             resolved = kept_examples(opened.store, kept)
         else:
             resolved = found_examples(opened.store, given_examples(examples))
+            resolved = replace(resolved, answers=[kept.spelled(answer) for answer in resolved.answers])
             given = dict(zip(resolved.content_ids.tolist(), resolved.answers, strict=True))
-            kept.replace_examples(given)
-            resolved = replace(resolved, answers=list(kept.examples.values()))
         resolved = with_labels(resolved, kept)
         with opened.writing("teach") as run_id:
-            learned = learn_question(sources, question, resolved, Making(opened.store, run_id, progress), tune=tune)
-            if examples is not None:
-                self._change(instruction, lambda labels: labels.replace_examples(given))
-            view = place(opened.store, sources, learned)
+            learned = learn_question(TeachingRun(sources, run_id, progress), question, resolved, tune=tune)
+            if given:
+                self._keep(question.instruction, given)
+            view = install(sources, learned)
             build_outgrown(opened.store, [view], opened.path, opened.device)
             clear_dropped(opened.store, opened.path)
-            stored = opened.store.sources.get(view.view_id)
-        return learned.lessons(view.view_id, stored.created if stored else "")
+        lessons = self.lessons(instruction)
+        if lessons is None:
+            raise InputError(f"{question.instruction!r} was forgotten meanwhile.", hint="Teach it again.")
+        return lessons
 
     def forget(self, instruction: str) -> None:
         """Forget what a question was taught; what served it before serves again, and no model is loaded.
@@ -119,24 +122,24 @@ class Teaching:
             InputError: it was taught nothing.
             IndexLockedError: another process writes to this index.
         """
-        opened, made = self._opened, self._made(instruction)
-        if made is None:
+        opened, taught = self._opened, self._taught(instruction)
+        if taught is None:
             raise InputError(
                 f"{instruction.strip()!r} was taught nothing.", hint="`retriever views` shows what was taught."
             )
         with opened.writing("forget"):
-            self._change(instruction, lambda labels: None)  # keeps the examples of an index that has no labels yet
-            opened.store.views.drop(made.view.view_id)
+            opened.store.views.drop(taught.view_id)
             clear_dropped(opened.store, opened.path)
 
     def lessons(self, instruction: str) -> Lessons | None:
         """Return what a question was taught; None for nothing. No model is loaded."""
-        made = self._made(instruction)
-        return None if made is None else sources_of(self._opened.store).lessons(made)
+        taught = self._taught(instruction)
+        return None if taught is None else taught.lessons()
 
     def labels(self, instruction: str) -> Labels:
         """Return the answers of a question and the documents that were labeled, those that are still there."""
-        store, kept = self._opened.store, self._labels(instruction)
+        store = self._opened.store
+        kept = kept_labels(store, normal_instruction(instruction))
         groups = store.documents.expand(sorted({*kept.examples, *kept.skipped}))
         ids = {content: min(document.id for document in group) for content, group in groups.items()}
         return Labels(
@@ -152,10 +155,12 @@ class Teaching:
             instruction: the question.
             answers: the description of every answer by its name, empty for none. Descriptions are learned with names.
         """
-        self._change(instruction, lambda labels: labels.name(answers))
+        name_answers(self._opened.store, normal_instruction(instruction), answers)
 
     def label(self, instruction: str, id: str, answer: str) -> None:
-        """Keep a document as an example of an answer to a question; nothing is learned before `teach`.
+        """Keep what a person answers to a question about a document; nothing is learned before `teach`.
+
+        It stands before what a language model answers, in hits, filters and reports at once.
 
         Args:
             instruction: the question.
@@ -167,17 +172,20 @@ class Teaching:
         """
         (example,) = given_examples([(id, answer)])
         (content,) = contents_of(self._opened.store, [example])
-        self._change(instruction, lambda labels: labels.add(content, example.answer))
+        question = normal_instruction(instruction)
+        self._keep(question, {content: kept_labels(self._opened.store, question).spelled(example.answer)})
 
     def skip(self, instruction: str, id: str) -> None:
         """Offer a document for a question no more; errors as `label`."""
         (content,) = contents_of(self._opened.store, [Example("", id)])
-        self._change(instruction, lambda labels: labels.skip(content))
+        self._take_back(instruction, content)
+        skip(self._opened.store, normal_instruction(instruction), [content])
 
     def unlabel(self, instruction: str, id: str) -> None:
         """Take back the label of a document, or that it is skipped; errors as `label`."""
         (content,) = contents_of(self._opened.store, [Example("", id)])
-        self._change(instruction, lambda labels: labels.remove(content))
+        self._take_back(instruction, content)
+        skip(self._opened.store, normal_instruction(instruction), [content], back=True)
 
     def read_by(self, instruction: str, reader: str) -> None:
         """Let a reader serve a question from now on, in searches, clusters and categories.
@@ -189,19 +197,19 @@ class Teaching:
 
         Raises:
             UsageError: there is no question.
+            ConsentError: the reader is at a host that nobody allowed (`allow`); nothing was sent.
             EncoderError: the reader is unknown, or cannot be reached when the index meets it.
         """
-        serve_by(self._opened, instruction, reader)
+        choose_reader(self._opened, instruction, reader)
 
     def readers(self) -> list[str]:
         """Return the names of the language models that have read for the index."""
-        return sorted(known_readers(self._opened.store))
+        return self._opened.store.language_models.names()
 
     def reader(self, instruction: str) -> str:
         """Return who answers a question in words: a language model's name, or ``given``; empty where encoders do."""
-        sources = sources_of(self._opened.store)
-        shown = serving(sources.listed(), instruction)
-        return sources.encoder_name(shown) if shown is not None and shown.costly else ""
+        source = self._opened.known_sources.active(instruction)
+        return source.name if source is not None and source.in_words else ""
 
     def place(self, reader: str) -> ReaderPlace:
         """Return where a reader gets texts, and whether they may be sent there; nobody is asked.
@@ -209,26 +217,52 @@ class Teaching:
         Raises:
             EncoderError: the name is of no endpoint that may be used.
         """
-        if not reader.startswith(f"{METHOD}:"):
-            return ReaderPlace(reader, "", local=True, allowed=True)
-        place = find_place(reader)
-        allowed = place.loopback or place.host in self._opened.permit.hosts()
-        return ReaderPlace(reader, place.host, place.loopback, allowed)
+        return self._opened.asker.place(reader)
 
     def allow(self, host: str) -> None:
-        """Allow texts of the index to be sent to a host from now on."""
-        self._opened.permit.allow(host)
+        """Allow texts of the index to be sent to a host from now on: this person's choice, kept outside the index."""
+        self._opened.asker.consent.allow(host)
+
+    def read(self, instruction: str, *, progress: OnIndexing | None = None) -> None:
+        """Have the language model that serves a question read every text that it was not asked about, within the limits.
+
+        Args:
+            instruction: the question.
+            progress: called with the growing report; what it raises ends this, and what was answered stays.
+
+        Raises:
+            UsageError: no language model serves the question.
+            ConsentError: it is at a host that nobody allowed; nothing was sent.
+            EncoderError: it cannot be asked; what was answered is kept.
+        """
+        opened, source = self._opened, self._opened.sources.of(question_of_answers(instruction))
+        if not (isinstance(source, Answers) and source.by.name):
+            raise UsageError(
+                f"No language model serves {instruction.strip()!r}.",
+                hint="`retriever search` with --reader chat:MODEL lets it serve the question.",
+            )
+        report = IndexingReport(views=[source.view_id], instructions=[source.instruction])
+        ask(opened, source, opened.store.documents.live_contents(), counting(report, progress))
+
+    def ask_again(self, instruction: str) -> int:
+        """Forget which texts language models refused under a question, so that they are asked again; return how many."""
+        return self._opened.store.answers.forget_refused(normal_instruction(instruction))
 
     @property
     def spent(self) -> Spent:
         """What language models were asked since the index was opened."""
-        return self._opened.permit.spent
+        return self._opened.budget.spent
 
-    def give_answers(self, instruction: str, answers: Mapping[str, str | None]) -> int:
+    def give_answers(self, instruction: str, answers: Mapping[str, str | None], *, author: str = PERSON) -> int:
         """Take answers to a question by document id; they go before what a language model answers.
 
         A question that no language model reads is served by them alone from then on, as far as they reach. None takes
         back an answer that was handed in.
+
+        Args:
+            instruction: the question.
+            answers: by document id.
+            author: ``person`` or ``program``; a person's answer stands before a program's.
 
         Returns:
             How many texts they are of.
@@ -240,15 +274,14 @@ class Teaching:
             IndexLockedError: another process writes to this index.
         """
         with self._opened.writing("answer"):
-            return give_answers(self._opened, instruction, answers)
+            return give_answers(self._opened, instruction, answers, author)
 
     def answers(self, instruction: str) -> dict[str, str]:
-        """Return the answers in words that serve a question, by document id; none where an encoder reads for it."""
-        store, sources = self._opened.store, self._opened.sources
-        source = sources.of(instruction)
-        if not isinstance(source, Answers):
-            return {}
-        answers = store.answers.get(source.by.fingerprint, source.key.instruction, source.contents(sources.held))
+        """Return the answers in words to a question, by document id: of who serves it, and those that were given."""
+        store, contents = self._opened.store, answered_contents(self._opened, instruction)
+        answers = store.answers.get(
+            answering_author(self._opened, instruction), normal_instruction(instruction), contents
+        )
         documents = store.documents.expand(sorted(answers))
         return {document.id: answers[content] for content, group in documents.items() for document in group}
 
@@ -258,14 +291,14 @@ class Teaching:
         Raises:
             UsageError: there is no question.
         """
-        store, sources = self._opened.store, self._opened.sources
+        store = self._opened.store
         answered, live = answered_contents(self._opened, instruction), store.documents.live_contents()
-        shown = serving(sources.listed(), instruction)
+        shown = self._opened.known_sources.active(instruction)
         return AnswersStatus(
-            "" if shown is None else sources.encoder_name(shown),
+            "" if shown is None else shown.name,
             len(np.intersect1d(answered, live)),
             len(live),
-            0 if shown is None else store.vectors.count_live(shown.view.view_id),
+            0 if shown is None else store.vectors.count_live(shown.view_id),
         )
 
     def texts_to_answer(self, instruction: str, count: int = 10, query: str = "") -> list[Document]:
@@ -287,7 +320,7 @@ class Teaching:
         answered = [document.id for group in groups for document in group]
         return [request.document for request in self._worth_answering(instruction, count, answered)]
 
-    def worth_answering(self, instruction: str, count: int = 10, answered: Collection[str] = ()) -> list[Asked]:
+    def worth_answering(self, instruction: str, count: int = 10, answered: Collection[str] = ()) -> list[Suggestion]:
         """Return the documents that say most about a question once they are answered, for `teach`.
 
         Up to two thirds of them are what a search without the question finds for the named answers that have few
@@ -303,7 +336,7 @@ class Teaching:
         answered = {*answered, *labels.examples, *labels.skipped}
         found = self._like_answers(few_examples(labels), answered)[: max(0, 2 * count // 3)]
         rest = self._worth_answering(instruction, count - len(found), answered | {document.id for document in found})
-        return [*(Asked(document) for document in found), *rest]
+        return [*(Suggestion(document) for document in found), *rest]
 
     def _like_answers(self, answers: Sequence[str], answered: Collection[str]) -> list[Document]:
         """Return the best hits of answers, the first of each, then the second, and so on; none twice."""
@@ -314,13 +347,11 @@ class Teaching:
         in_turn = filter(None, chain.from_iterable(zip_longest(*hits)))
         return list({document.text: document for document in in_turn}.values())
 
-    def _worth_answering(self, instruction: str, count: int, answered: Collection[str]) -> list[Asked]:
-        store = self._opened.store
-        sources = sources_of(store)
-        among = sources.listed()
-        shown = serving(among, instruction)
-        if shown is None or store.vectors.count_live(shown.view.view_id) < len(store.documents.live_contents()):
-            shown = serving(among, "")  # a view that is not whole holds the texts that were indexed or found first
+    def _worth_answering(self, instruction: str, count: int, answered: Collection[str]) -> list[Suggestion]:
+        store, sources = self._opened.store, self._opened.known_sources
+        shown = sources.active(instruction)
+        if shown is None or store.vectors.count_live(shown.view_id) < len(store.documents.live_contents()):
+            shown = sources.active("")  # a view that is not whole holds the texts that were indexed or found first
         return [] if shown is None else worth_answering(store, sources, shown, self._group, count, answered)
 
     def clear_answers(self, instruction: str, ids: Collection[str]) -> dict[str, str] | None:
@@ -328,10 +359,9 @@ class Teaching:
 
         Documents whose likeliest answer is hardly likelier than the others, or is `NONE_OF_THESE`, are left out.
         """
-        store = self._opened.store
-        sources = sources_of(store)
-        shown = serving(sources.listed(), instruction)
-        return None if shown is None else clear_answers(store, sources, shown, ids)
+        sources = self._opened.known_sources
+        shown = sources.active(instruction)
+        return None if shown is None else clear_answers(self._opened.store, sources, shown, ids)
 
     def verdict(self, instruction: str) -> Verdict | None:
         """Return whether the model follows an instruction, as it was found; None where nobody has looked yet."""
@@ -378,26 +408,25 @@ class Teaching:
         """
         return diagnose(self._opened, instruction, pairs, progress=progress)
 
-    def _labels(self, instruction: str) -> KeptLabels:
-        return kept_labels(self._opened.store, normal_instruction(instruction), self._learned(instruction))
+    def _keep(self, question: str, answers: Mapping[int, str]) -> None:
+        """Keep answers of a person as examples, and name them."""
+        with self._opened.store.transaction():
+            keep_answers(self._opened, question, answers)
+            name_answers(self._opened.store, question, dict.fromkeys(answers.values(), ""), add=True)
 
-    def _change(self, instruction: str, change: Callable[[KeptLabels], object]) -> None:
-        change_labels(self._opened.store, normal_instruction(instruction), self._learned(instruction), change)
-
-    def _learned(self, instruction: str) -> Mapping[int, str]:
-        """Return the examples that a question was taught by, by content id; none where its labels are kept."""
-        made = None if are_kept(self._opened.store, normal_instruction(instruction)) else self._made(instruction)
-        return {} if made is None else sources_of(self._opened.store).open(made).examples
+    def _take_back(self, instruction: str, content: int) -> None:
+        with self._opened.store.transaction():
+            keep_answers(self._opened, normal_instruction(instruction), {content: None})
 
     def _view_of(self, instruction: str) -> View | None:
         """Return the view of a question, found without a model; None of the base view, and where there is none.
 
         A question that was taught has none here: what it was taught says how far that is followed.
         """
-        entry = serving(current(self._opened.store), instruction)
-        return None if entry is None or not entry.instruction or entry.row is not None else entry.view
+        source = self._opened.known_sources.active(instruction)
+        return source.view if source is not None and source.instruction and source.reads else None
 
-    def _made(self, instruction: str) -> Listed | None:
-        """Return the made view that serves a question; None where the encoder's own does."""
-        entry = serving(current(self._opened.store), instruction)
-        return None if entry is None or entry.row is None else entry
+    def _taught(self, instruction: str) -> Taught | None:
+        """Return what examples taught of a question, whoever serves it."""
+        candidates: Sequence[Source] = self._opened.known_sources.candidates(instruction)
+        return next((source.taught for source in candidates if source.taught is not None), None)

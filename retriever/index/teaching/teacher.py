@@ -4,7 +4,7 @@ Where it is asked for, the base encoder is fine-tuned first; if that helps, it r
 anew, and the head takes those vectors.
 """
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 
 from retriever.core.errors import EncoderError, InputError, UsageError
 from retriever.core.protocols import Tuning
-from retriever.core.results import IndexingReport
+from retriever.core.results import IndexingReport, OnIndexing, counting
 from retriever.core.types import Ids
 from retriever.index.indexing import Indexer
 from retriever.index.search.centering import sample
 from retriever.index.sources.catalog import Sources
-from retriever.index.sources.filling import READ_AT_ONCE, encode_texts, fill
-from retriever.index.sources.making import Making, add_source, counting
+from retriever.index.sources.filling import READ_AT_ONCE, catch_up, derive, encode_texts, fill
 from retriever.index.sources.source import Source
 from retriever.index.sources.taught import Taught, Tuned
 from retriever.index.teaching.examples import FoundExamples, require_enough
@@ -27,6 +26,7 @@ from retriever.index.teaching.learning import Lesson, learn
 from retriever.index.teaching.scoring import HeldOut, held_out_score
 from retriever.index.teaching.tuning import try_tuning
 from retriever.store.database import Store
+from retriever.store.views import View
 
 MEAN_OF = 2000
 """Most vectors whose mean stands for that of a view."""
@@ -39,14 +39,32 @@ def question_of(sources: Sources, instruction: str) -> Source:
         UsageError: it is none: empty, or what a single encoder is asked by default.
     """
     source = sources.read(instruction)
-    if not source.key.instruction:
+    if not source.instruction:
         raise UsageError("There is no question to teach.", hint="Name it with --instruction.")
     return source
 
 
-def learn_question(
-    sources: Sources, question: Source, examples: FoundExamples, making: Making, *, tune: bool = False
-) -> Taught:
+@dataclass(frozen=True, slots=True)
+class TeachingRun:
+    """A recorded run that teaches, with the writer's lock held.
+
+    Attributes:
+        sources: of the index.
+        run_id: of the run.
+        progress: called with the growing report while texts are read.
+    """
+
+    sources: Sources
+    run_id: int
+    progress: OnIndexing | None = None
+
+    @property
+    def store(self) -> Store:
+        """The index's database."""
+        return self.sources.context.store
+
+
+def learn_question(run: TeachingRun, question: Source, examples: FoundExamples, *, tune: bool = False) -> Taught:
     """Learn a question from examples; those that its view lacks are read first, and so are the answers' names.
 
     With ``tune`` the base encoder is fine-tuned for the question, which is kept where it helps.
@@ -57,48 +75,62 @@ def learn_question(
     Raises:
         EncoderError: the base encoder cannot be fine-tuned, or there is none besides the instruction encoder.
     """
-    encoders, store, base = sources.encoders, making.store, sources.base
+    sources, store = run.sources, run.store
+    encoders, base = sources.encoders, sources.base
     if tune and not encoders.separate:
         raise EncoderError(
             "This index has no base encoder of its own to fine-tune.",
             hint="`retriever reembed --plain NAME` gives it one.",
         )
-    Indexer(store, sources, [question], progress=making.progress, lazy=True).fill(making.run_id, examples.content_ids)
+    Indexer(store, sources, [question], progress=run.progress, lazy=True).fill(run.run_id, examples.content_ids)
     lesson = _lesson(sources, question, base, examples)
     if not tune:
         head = learn(lesson)
-        return Taught(question, base, head, _document(examples, held_out_score(lesson)))
+        return Taught.learned(question, base, head, _document(examples, held_out_score(lesson)))
     texts = store.documents.texts(examples.content_ids)
     view = store.views.ensure(question.key, lazy=True)
-    report = IndexingReport(views=[view.view_id], instructions=[question.key.instruction], tuning=True)
-    on_steps = counting(report, making.progress)
+    report = IndexingReport(views=[view.view_id], instructions=[question.instruction], tuning=True)
+    on_steps = counting(report, run.progress)
     tried = try_tuning(
         encoders.base, [texts[id] for id in examples.content_ids.tolist()], _said_of(examples), lesson, on_steps
     )
     beside = base
     if tried.tuning is not None:
-        beside = _read_anew(sources, question, tried.tuning, making)
+        beside = _read_anew(run, question, tried.tuning)
         lesson = replace(lesson, **_part_beside(sources, beside, examples))
     head = learn(lesson, None if tried.tuning is None else tried.settings)
     score = held_out_score(lesson) if tried.tuning is None else tried.score
-    return Taught(question, beside, head, {**_document(examples, score), "tuned": tried.tuning is not None})
+    return Taught.learned(question, beside, head, {**_document(examples, score), "tuned": tried.tuning is not None})
 
 
-def taught_again(before: Taught, sources: Sources, making: Making) -> Taught | None:
-    """Learn a question from the same examples under other encoders; None where these were taught by them already.
+def install(sources: Sources, taught: Taught) -> View:
+    """Store what a question was taught, in the place of what it was taught before; it serves from now on."""
+    for need in taught.needs:
+        if need.hidden:
+            catch_up(sources, need)  # with what searches have read since; not within the transaction
+    with sources.context.store.transaction():
+        before = [source for source in sources.candidates(taught.instruction) if source.taught and source != taught]
+        view = sources.store(taught)
+        derive(sources, [taught], taught.contents(sources.held))
+        sources.choose(taught)
+        sources.context.store.views.drop(*(source.view_id for source in before))
+    return view
+
+
+def taught_again(before: Taught, run: TeachingRun) -> Taught:
+    """Learn a question from the same examples under other encoders, or return what was learned so already.
 
     Raises:
         InputError: too few examples are left.
         UsageError: those encoders read the question as the base view.
     """
-    question = question_of(sources, before.key.instruction)
-    for entry in sources.listed():
-        if entry.kind == before.kind and entry.instruction == question.key.instruction:
-            kept = sources.open(entry)
-            if isinstance(kept, Taught) and kept.examples == before.examples:
-                return None
-    examples = _still_there(making.store, before)
-    teach = partial(learn_question, sources, question, examples, making)
+    sources = run.sources
+    question = question_of(sources, before.instruction)
+    for source in sources.candidates(question.instruction):
+        if source.taught is not None and source.taught.examples == before.examples:
+            return source.taught
+    examples = _still_there(run.store, before)
+    teach = partial(learn_question, run, question, examples)
     try:
         return teach(tune=bool(before.document.get("tuned")) and sources.encoders.separate)
     except EncoderError:  # this base encoder cannot be fine-tuned
@@ -128,21 +160,22 @@ def _still_there(store: Store, before: Taught) -> FoundExamples:
     return examples
 
 
-def _read_anew(sources: Sources, question: Source, tuning: Tuning, making: Making) -> Source:
+def _read_anew(run: TeachingRun, question: Source, tuning: Tuning) -> Source:
     """Let the tuned encoder read every text of the question's view that it has not read, and return its source.
 
     What was read stays where this is interrupted, and the same examples go on from there.
     """
-    store, tuned = making.store, Tuned(question, sources.base, tuning, sources.encoders)
+    store, sources = run.store, run.sources
+    tuned = Tuned.by(question, sources.base, tuning)
     with store.transaction():
-        view = add_source(store, tuned)
+        view = sources.store(tuned)
     lacking = store.vectors.missing(view.view_id, sources.held(question))
-    report = IndexingReport(views=[view.view_id], instructions=[question.key.instruction])
-    notify = counting(report, making.progress)
+    report = IndexingReport(views=[view.view_id], instructions=[question.instruction])
+    notify = counting(report, run.progress)
     for start in range(0, len(lacking), READ_AT_ONCE):
         if notify is not None:
             notify(start, len(lacking))
-        fill(store, [tuned], sources, lacking[start : start + READ_AT_ONCE])
+        fill(sources, [tuned], lacking[start : start + READ_AT_ONCE])
     return tuned
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from retriever.core.protocols import Encoder, Tuning
 from retriever.core.types import Ids
-from retriever.index.teaching.head import softmax
+from retriever.index.sources.head import softmax
 from retriever.index.teaching.learning import RIDGES, Lesson, Settings, choose, learn, scores_by_ridge
 from retriever.index.teaching.scoring import HeldOut, folds, nearest_mean, scored
 

@@ -11,7 +11,7 @@ from retriever.core.types import Document, Ids
 from retriever.index.opened import Opened
 from retriever.index.search.searcher import Searcher
 from retriever.index.sources.answers import Answers
-from retriever.index.teaching.readers import question_of
+from retriever.index.teaching.answering import question_of
 from retriever.store.answers import GIVEN
 
 _FURTHER = 4  # times as deep a search goes on where too many of its hits are answered
@@ -36,14 +36,18 @@ class AnswersStatus:
 
 
 def answered_contents(opened: Opened, instruction: str) -> Ids:
-    """Return the texts that have an answer to a question, handed in or by the reader that serves it, ascending.
+    """Return the texts that have an answer to a question, given or by the reader that serves it, ascending.
 
     Raises:
         UsageError: there is no question.
     """
-    question = question_of(instruction)
-    source = opened.sources.of(question)
-    return opened.store.answers.held(source.by.fingerprint if isinstance(source, Answers) else GIVEN, question)
+    return opened.store.answers.held(answering_author(opened, instruction), question_of(instruction))
+
+
+def answering_author(opened: Opened, instruction: str) -> str:
+    """Return whose answers to a question count besides those that were given: a fingerprint, or `GIVEN` for nobody's."""
+    source = opened.known_sources.active(instruction)
+    return source.by.fingerprint if isinstance(source, Answers) else GIVEN
 
 
 def unanswered_hits(opened: Opened, query: str, count: int, answered: Collection[int]) -> list[Document]:

@@ -17,10 +17,11 @@ from retriever.core.errors import IndexDamagedError, InputError, OutputError, Re
 from retriever.core.paths import atomic_write, make_folder, new_folder
 from retriever.core.results import SCHEMA_VERSION
 from retriever.core.types import JSON
+from retriever.index.asking import consent
 from retriever.index.dividing import kind
 from retriever.index.generations import build_generation, build_here
 from retriever.index.run_record import versions
-from retriever.index.sources.catalog import listed, searched, sources_of
+from retriever.index.sources.catalog import sources_of
 from retriever.index.sources.encoders import ENCODER, MODEL, OWN_MODEL, PLAIN, described
 from retriever.store.connection import utc_now
 from retriever.store.database import DATABASE, Store
@@ -116,6 +117,7 @@ def import_index(archive: Path, path: Path) -> Archived:
                 _require_space(reader, draft)
                 reader.extract(draft)
                 _take_in(draft)
+            consent.forget(path)  # who imports an index was asked nothing yet
     except OSError as error:
         raise RetrieverError(f"{archive} cannot be imported: {error.strerror or error}.") from error
     return Archived(str(archive), str(path), reader.manifest, archive.stat().st_size)
@@ -205,13 +207,14 @@ def _take_in(draft: Path) -> None:
                 raise InputError(f"The archive's database is not ours: {strange[0]}.", hint="Export the index again.")
             if any(store.generations.active(view.view_id) for view in store.views.all()):
                 raise InputError("The archive's database names vector indexes.", hint="Export the index again.")
-            sources = sources_of(store)
-            for entry in listed(store):
-                sources.open(entry)
+            sources = sources_of(store).all(lambda view: True)
+            for source in sources:
+                source.check()
             _point_to_model(store, draft)
             build_here(store)
-            for entry in searched(store):
-                build_generation(store, entry.view, draft)
+            for source in sources:
+                if source.view is not None and not source.hidden:
+                    build_generation(store, source.view, draft)
             store.leave_log()
     except IndexDamagedError as error:
         raise InputError(

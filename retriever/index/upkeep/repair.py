@@ -18,9 +18,9 @@ from retriever.index.encoding import Loader, load_described
 from retriever.index.generations import IndexType, build_generation, remember
 from retriever.index.indexing import Indexer
 from retriever.index.run_record import recorded
-from retriever.index.sources.catalog import Sources, current, listed, searched, sources_of, unmakeable
+from retriever.index.sources.catalog import Sources, sources_of
 from retriever.index.sources.encoders import ENCODER, PLAIN, described
-from retriever.index.sources.filling import READ_AT_ONCE, derive, fill
+from retriever.index.sources.filling import catch_up
 from retriever.index.view_upkeep import clear_dropped, remove_unsourced
 from retriever.index.workers.spool import FOLDER as SPOOL
 from retriever.index.workers.spool import Spool
@@ -147,7 +147,7 @@ class _Repairing:
             rebuilt.append(f"parts of {divided} documents")
         if any(seal.kind == "field" for seal in damage.seals):
             rebuilt.append("metadata fields")
-        self._report.lost += store.mending.remove_views([*damage.sources, *unmakeable(store)])
+        self._report.lost += store.mending.remove_views([*damage.sources, *sources_of(store).unmakeable()])
         if store.inspection.words_differ():
             store.documents.rebuild_words()
             rebuilt.append("word index")
@@ -157,8 +157,8 @@ class _Repairing:
         """Embed what the views lack that are to be full; no transaction may be under way."""
         lacking = {
             view.view_id: (view, count)
-            for view in (entry.view for entry in current(self._store) if entry.row is None)
-            if not view.lazy and (count := len(self._store.vectors.pending(view.view_id)))
+            for view in (source.view for source in sources.visible() if source.reads)
+            if view and not view.lazy and (count := len(self._store.vectors.pending(view.view_id)))
         }
         if not lacking:
             return
@@ -178,28 +178,23 @@ class _Repairing:
 
     def _derive(self, sources: Sources) -> None:
         """Make again what made views lack, of what they are made of, and take out what they should not hold."""
-        store, ours = self._store, {entry.view.view_id for entry in current(self._store)}
-        for entry in listed(store):
-            source = sources.open(entry)
-            contents = source.contents(sources.held) if entry.row is not None else None
-            if contents is None or (entry.view.view_id not in ours and (source.reads or not source.follows)):
+        store, ours = self._store, {source.view_id for source in sources.all()}
+        for source in sources.all(lambda view: True):
+            encodes = source.reads or source.in_words  # which takes the encoders of the index
+            contents = source.contents(sources.held)
+            if contents is None or (encodes and source.view_id not in ours):
                 continue
-            before = store.vectors.count(entry.view.view_id)
-            remove_unsourced(store, [entry])
-            lacking = store.vectors.missing(entry.view.view_id, contents)
+            before = store.vectors.count(source.view_id)
+            remove_unsourced(store, [source])
             try:
-                for start in range(0, len(lacking), READ_AT_ONCE):
-                    chunk = lacking[start : start + READ_AT_ONCE]
-                    if source.reads:
-                        fill(store, [source], sources, chunk)
-                    else:
-                        derive(store, [source], sources, chunk)
+                catch_up(sources, source)
             except RetrieverError as error:
+                lacking = len(store.vectors.missing(source.view_id, contents))
                 self._report.lost.append(
-                    f"{len(lacking)} vectors of view {entry.view.view_id}: the encoder does not load ({error.message})"
+                    f"{lacking} vectors of view {source.view_id}: the encoder does not load ({error.message})"
                     "; put it back and repair again"
                 )
-            self._rebuilt_vectors({entry.view.view_id: store.vectors.count(entry.view.view_id) - before})
+            self._rebuilt_vectors({source.view_id: store.vectors.count(source.view_id) - before})
 
     def _rebuilt_vectors(self, counts: dict[int, int]) -> None:
         self._report.rebuilt += [f"{count} vectors of view {view_id}" for view_id, count in counts.items() if count]
@@ -209,7 +204,8 @@ class _Repairing:
         store = self._store
         with store.transaction():
             store.documents.collect_garbage()
-        built = [build_generation(store, entry.view, self._path, device) for entry in searched(store)]
+        searched = [source.view for source in sources_of(store).visible(lambda view: True)]
+        built = [build_generation(store, view, self._path, device) for view in searched if view]
         self._report.generations = [generation.generation_id for generation in built if generation]
         clear_dropped(store, self._path)
         Spool(folder_within(self._path, SPOOL)).clear()

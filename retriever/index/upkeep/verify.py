@@ -19,7 +19,7 @@ from retriever.core.errors import IndexDamagedError, RetrieverError
 from retriever.core.results import SCHEMA_VERSION
 from retriever.core.types import Ids
 from retriever.index.encoding import Loader, load_described
-from retriever.index.sources.catalog import Sources, current, sources_of, unmakeable
+from retriever.index.sources.catalog import Sources, sources_of
 from retriever.index.sources.source import Source
 from retriever.store.checksums import BrokenSeal
 from retriever.store.damage import RowDamage
@@ -151,32 +151,32 @@ class _Checking:
         """Check that the base view holds every text: a document comes with parts and vectors in one transaction."""
         if lacking := len(store.parts.lacking()):
             yield Finding(DATABASE, f"lacks parts of {lacking} documents", Remedy.REPAIR)
-        for view in [entry.view for entry in current(store) if entry.row is None]:
-            if not view.key.instruction and (lacking := len(store.vectors.pending(view.view_id))):
+        for view in [source.view for source in sources_of(store).visible() if source.reads]:
+            if view and not view.key.instruction and (lacking := len(store.vectors.pending(view.view_id))):
                 yield Finding(f"view {view.view_id}", f"lacks the vectors of {lacking} texts", Remedy.REPAIR)
 
     def _made(self, store: Store) -> Iterator[Finding]:
         """Check that made views hold what is made of those they are made of, the vectors only deeply."""
         sources, damaged = sources_of(store, self._load), store.sources.damaged()
-        for view_id in unmakeable(store):
+        for view_id in sources.unmakeable():
             if view_id not in damaged:
                 yield Finding(f"source of view {view_id}", "is gone or cannot be read", Remedy.TEACH)
-        for entry in sources.listed():  # others are made up for when their encoders are the index's again
+        for source in sources.all():  # others are made up for when their encoders are the index's again
             try:
-                source = sources.open(entry)
+                source.check()
+                contents = source.contents(sources.held)
             except IndexDamagedError:
                 continue  # named above
-            contents = source.contents(sources.held) if entry.row is not None else None
             if contents is None:
                 continue
-            held, name = store.vectors.held(entry.view.view_id), f"view {entry.view.view_id}"
+            held, name = store.vectors.held(source.view_id), f"view {source.view_id}"
             # Answers are stored before their vectors, which the next search makes of them.
-            if (lacking := len(np.setdiff1d(contents, held))) and not source.costly:
+            if (lacking := len(np.setdiff1d(contents, held))) and not source.in_words:
                 yield Finding(name, f"lacks {lacking} texts of what it is made of", Remedy.REPAIR)
             elif more := len(np.setdiff1d(held, contents)):
                 yield Finding(name, f"holds {more} texts more than what it is made of", Remedy.REPAIR)
-            elif self._deep and source.follows:
-                yield from self._make_again(store, entry.view, source, sources)
+            elif self._deep and not source.reads and not source.in_words and source.view is not None:
+                yield from self._make_again(store, source.view, source, sources)
 
     def _make_again(self, store: Store, view: View, source: Source, sources: Sources) -> Iterator[Finding]:
         """Make some vectors of a view again and compare."""
@@ -215,26 +215,25 @@ class _Checking:
         """Read some texts of every view of the index's encoders again and compare."""
         sources = sources_of(store, self._load)
         gone: set[str] = set()  # encoders that do not load; each is told once
-        for entry in sources.listed():
-            name = sources.encoder_name(entry)
+        for source in sources.all():
             try:
-                source = sources.open(entry)
-                if source.reads and name not in gone:
-                    yield from self._read_again(store, entry.view, source)
+                source.check()
+                if source.reads and source.name not in gone and source.view is not None:
+                    yield from self._read_again(store, source.view, source)
             except IndexDamagedError:
                 continue  # named already
             except RetrieverError as error:
-                if entry.row is not None:
-                    yield Finding(f"source of view {entry.view.view_id}", error.message, Remedy.TEACH)
+                if source.needs:
+                    yield Finding(f"source of view {source.view_id}", error.message, Remedy.TEACH)
                     continue
-                gone.add(name)
-                yield Finding(f"encoder {name}", error.message, Remedy.MODEL)
+                gone.add(source.name)
+                yield Finding(f"encoder {source.name}", error.message, Remedy.MODEL)
 
     def _read_again(self, store: Store, view: View, source: Source) -> Iterator[Finding]:
-        reader, chosen = source.reader, self._some(store, view)
+        encoder, chosen = source.encoder, self._some(store, view)
         stored = store.vectors.get(view.view_id, chosen)
         texts = store.documents.texts(stored.content_ids)
-        again = reader.encode(list(texts.values()), instruction=view.key.instruction)
+        again = encoder.encode(list(texts.values()), instruction=view.key.instruction)
         self.embedded += len(again)
         cosines = (again * stored.embeddings).sum(axis=1)
         for content_id, cosine in zip(stored.content_ids.tolist(), cosines.tolist(), strict=True):

@@ -8,10 +8,9 @@ import numpy as np
 
 from retriever.core.errors import IndexLockedError, UsageError
 from retriever.core.protocols import Encoder
-from retriever.core.results import SCHEMA_VERSION
+from retriever.core.results import SCHEMA_VERSION, OnIndexing
 from retriever.core.verdicts import Level, Verdict
 from retriever.index.completing import complete_with
-from retriever.index.indexing import OnIndexing
 from retriever.index.opened import Opened
 from retriever.index.verdicts.judging import LEAST_TEXTS, sampled
 from retriever.index.verdicts.measured import MEASURED
@@ -180,7 +179,12 @@ def _stored(opened: Opened, instruction: str) -> Judgement | None:
 
 def _judged(opened: Opened, instruction: str, progress: OnIndexing | None) -> Judgement:
     """Read a sample of the texts where that is lacking, and judge the question by it."""
-    store = opened.store
+    store, served = opened.store, opened.sources.of(instruction)
+    if served.in_words:
+        raise UsageError(
+            f"{instruction.strip()!r} is answered in words ({served.name}); a diagnosis is of the instruction encoder.",
+            hint="Let that serve the question first: --reader default.",
+        )
     sample = sampled(store.documents.live_contents())
     if len(sample) < LEAST_TEXTS:
         raise UsageError(

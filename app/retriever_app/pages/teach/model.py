@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from retriever.core.results import IndexingReport, Lessons
-from retriever.index.teaching.asking import Asked
+from retriever.index.teaching.active_learning import Suggestion
 from retriever.index.teaching.examples import LEAST
 from retriever.index.teaching.labels import NONE_OF_THESE, Labels
 from retriever_app import cards, text
@@ -54,13 +54,13 @@ class Round:
         passed: ids of reviews that were passed without a label, in all rounds of a session.
     """
 
-    offered: Sequence[Asked] = ()
+    offered: Sequence[Suggestion] = ()
     place: int = 0
     labeled: list[str] = field(default_factory=list)
     passed: set[str] = field(default_factory=set)
 
     @property
-    def current(self) -> Asked | None:
+    def current(self) -> Suggestion | None:
         """The review in focus."""
         return self.offered[self.place] if self.place < len(self.offered) else None
 
@@ -68,7 +68,7 @@ class Round:
         """Return whether a review is in focus."""
         return self.current is not None and self.current.document.id == id
 
-    def begin(self, offered: Sequence[Asked]) -> None:
+    def begin(self, offered: Sequence[Suggestion]) -> None:
         """Begin the next round."""
         self.offered, self.place, self.labeled = offered, 0, []
 
@@ -161,7 +161,7 @@ def unlearned(lessons: Lessons) -> str:
     )
 
 
-def guess(review: Asked, lessons: Lessons | None) -> str:
+def guess(review: Suggestion, lessons: Lessons | None) -> str:
     """Return what the model takes for a review's answer, where that is better than guessing; empty elsewhere."""
     if lessons is None or review.guess is None or review.certainty is None or review.certainty < _CLEAR:
         return ""

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from retriever.core.types import Document, Embeddings, Ids
 from retriever.index.search.centering import sample
-from retriever.index.sources.catalog import Listed, Sources
+from retriever.index.sources.catalog import Sources
+from retriever.index.sources.source import Source
 from retriever.index.teaching.labels import NONE_OF_THESE
 from retriever.store.database import Store
 
@@ -45,7 +46,7 @@ Grouping = Callable[[Embeddings, int], Groups]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Suggestion:
     """A document to be answered by a person.
 
     Attributes:
@@ -60,19 +61,19 @@ class Asked:
 
 
 def worth_answering(
-    store: Store, sources: Sources, shown: Listed, group: Grouping, count: int, answered: Collection[str] = ()
-) -> list[Asked]:
+    store: Store, sources: Sources, shown: Source, group: Grouping, count: int, answered: Collection[str] = ()
+) -> list[Suggestion]:
     """Return documents of a view that say most, as `Teaching.worth_answering` does; fewer only where it holds fewer."""
     with store.snapshot():
         known = store.documents.contents_of(answered)
-        held = store.vectors.held(shown.view.view_id)
+        held = store.vectors.held(shown.view_id)
         held = np.setdiff1d(np.intersect1d(held, store.documents.live_contents()), known)
         chosen = np.sort(sample(held, LOOKED_AT))
         if not len(chosen) or count < 1:
             return []
-        stored = store.vectors.get(shown.view.view_id, chosen)
+        stored = store.vectors.get(shown.view_id, chosen)
         clusters = group(stored.embeddings, min(count, len(chosen)))
-        guesses = sources.open(shown).guesses(sources.stored, stored.content_ids)
+        guesses = None if shown.taught is None else shown.taught.guesses(sources.stored, stored.content_ids)
         certainty = None if guesses is None else _certainty(guesses.probable)
         order = spread_out(clusters.labels, -clusters.cosines if certainty is None else certainty, count)
         if certainty is not None:
@@ -83,20 +84,20 @@ def worth_answering(
     for row, content_id in zip(order, ids, strict=True):
         document = min(documents[content_id], key=lambda equal: equal.id)
         if guesses is None or certainty is None:
-            requests.append(Asked(document))
+            requests.append(Suggestion(document))
         else:
             guess = guesses.answers[int(guesses.probable[row].argmax())]
-            requests.append(Asked(document, guess, float(certainty[row])))
+            requests.append(Suggestion(document, guess, float(certainty[row])))
     return requests
 
 
-def clear_answers(store: Store, sources: Sources, shown: Listed, ids: Collection[str]) -> dict[str, str] | None:
+def clear_answers(store: Store, sources: Sources, shown: Source, ids: Collection[str]) -> dict[str, str] | None:
     """Return the learned answers of documents in a view, as `Teaching.clear_answers` does."""
     with store.snapshot():
-        held = store.vectors.get(shown.view.view_id, store.documents.contents_of(ids)).content_ids
-        guesses = sources.open(shown).guesses(sources.stored, held)
-        if guesses is None:
+        held = store.vectors.get(shown.view_id, store.documents.contents_of(ids)).content_ids
+        if shown.taught is None:
             return None
+        guesses = shown.taught.guesses(sources.stored, held)
         documents = store.documents.expand(held.tolist())
     least = CLEAR / (CLEAR + len(guesses.answers) - 1)
     answers = {}

@@ -1,0 +1,251 @@
+"""The one object that asks language models about the texts of an index: model, permission, memory and pacing."""
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+from uuid import uuid4
+
+import numpy as np
+
+from retriever.core.errors import ConsentError, EncoderError, ReadingLimitError
+from retriever.core.text import is_blank
+from retriever.core.types import Ids
+from retriever.encoders.answers.places import METHOD, find_place
+from retriever.index.asking.consent import Consent
+from retriever.index.asking.limits import Budget
+from retriever.index.sources.answers import Reader
+from retriever.store.asking import owner_name
+from retriever.store.database import Store
+
+if TYPE_CHECKING:
+    from retriever.encoders.answers.answerer import Answer, Answerer, AnswererSpec
+    from retriever.encoders.answers.endpoint import Call, CheckedReply
+
+    C = TypeVar("C", bound=CheckedReply)
+
+OnTexts = Callable[[int, int], None]
+"""Called with texts that were answered and texts that are asked about; what it raises ends the asking."""
+
+_PAUSE = 0.05  # seconds between two looks at what others are asking
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderPlace:
+    """Where a reader gets texts.
+
+    Attributes:
+        name: of the reader.
+        host: with the port; empty where texts stay in this process.
+        local: whether that is this machine.
+        allowed: whether texts of the index may be sent there.
+    """
+
+    name: str
+    host: str
+    local: bool
+    allowed: bool
+
+
+class Asker:
+    """Asks language models about the texts of one index, as long as that is open; threads may share it.
+
+    Texts go to hosts alone that this person allowed for the index, within the limits of a budget, each once: what was
+    answered or refused is remembered, and what another process is asking is waited for.
+
+    Args:
+        store: the index's database.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._models: dict[str, Answerer] = {}
+        self._lock = threading.Lock()
+        self.consent = Consent(store)
+
+    def place(self, name: str) -> ReaderPlace:
+        """Return where a reader gets texts, and whether they may be sent there; nobody is asked.
+
+        Raises:
+            EncoderError: the name is of no endpoint that may be used.
+        """
+        if not name.startswith(f"{METHOD}:"):
+            return ReaderPlace(name, "", local=True, allowed=True)
+        place = find_place(name)
+        return ReaderPlace(name, place.host, place.loopback, place.loopback or place.host in self.consent.hosts())
+
+    def meet(self, name: str, budget: Budget) -> Reader:
+        """Return a language model as answers are kept under it; one that the index has not met is asked eight probes.
+
+        Raises:
+            ConsentError: it is at a host that nobody allowed; nothing was sent.
+            EncoderError: there is no such model, or it cannot be asked.
+            ReadingLimitError: the probes are more than a limit leaves.
+        """
+        model = self._model(name)
+        self._require_consent(model.spec)
+        models, key = self._store.language_models, _key(model.spec)
+        known = models.fingerprint(*key)
+        return Reader(name, known or models.meet(*key, model.probe(spend=budget)))
+
+    def answer(self, by: Reader, question: str, ids: Ids, budget: Budget, on_texts: OnTexts | None = None) -> None:
+        """Ask about those of some texts that were not asked about, and store every answer as it comes.
+
+        Texts beyond a limit stay unread, which the budget counts.
+
+        Args:
+            by: who answers.
+            question: it.
+            ids: contents, the most wanted first.
+            budget: the limits, and what was spent.
+            on_texts: told of the progress.
+
+        Raises:
+            ConsentError: the model is at a host that nobody allowed; nothing was sent.
+            EncoderError: it cannot be asked, or is another one by now; what was answered is kept.
+        """
+        model = self._model(by.name)
+        self._require_consent(model.spec)
+        if self._store.language_models.fingerprint(*_key(model.spec)) != by.fingerprint:
+            raise EncoderError(
+                f"{by.name} is another model, or at another address, than the one that answered {question!r}.",
+                hint=f"Answers of the two are not mixed. Choose it again: --reader {by.name}.",
+            )
+        run = _Run(self._store, model, by, question, budget, on_texts, len(ids))
+        try:
+            run.finish(list(map(int, ids)))
+        finally:
+            self._store.claims.release(run.owner)
+
+    def send(self, name: str, call: "Call[C]", texts: int, budget: Budget) -> "C":
+        """Send a call that is no answer to a question, such as for titles, and return its checked reply.
+
+        Args:
+            name: of the language model.
+            call: it.
+            texts: of the index that it holds.
+            budget: the limits, and what was spent.
+
+        Raises:
+            ConsentError: the model is at a host that nobody allowed; nothing was sent.
+            ReadingLimitError: a limit is reached; nothing was sent.
+            EncoderError: the endpoint cannot be asked.
+        """
+        from retriever.encoders.answers.loading import load_chat
+
+        model = load_chat(name)
+        self._require_consent(model.spec)
+        room = budget.room(budget.spent.texts)
+        if room is not None and texts > room:
+            raise ReadingLimitError("A limit of texts is reached.", hint="--max-texts and settings.toml hold limits.")
+        budget.begin()
+        self._store.spending.add(texts, 0)
+        budget.spent.texts += texts
+        return model.send(call, spend=budget)
+
+    def _model(self, name: str) -> "Answerer":
+        from retriever.encoders.answers import loading
+
+        with self._lock:
+            if name not in self._models:
+                self._models[name] = loading.load_answerer(name)
+            return self._models[name]
+
+    def _require_consent(self, spec: "AnswererSpec") -> None:
+        if spec.host and not spec.loopback and spec.host not in self.consent.hosts():
+            raise ConsentError(
+                f"Texts of this index would be sent to {spec.host}.",
+                hint="Allow that host for this index with --yes (`index.teaching.allow(host)` in Python).",
+                host=spec.host,
+            )
+
+
+def _key(spec: "AnswererSpec") -> tuple[str, str, str]:
+    from retriever.encoders.answers.wire import PROMPT
+
+    return spec.name, spec.url, PROMPT
+
+
+class _Run:
+    """One asking: texts are claimed, sent, and stored as they come back; others' claims are waited for."""
+
+    def __init__(
+        self,
+        store: Store,
+        model: "Answerer",
+        by: Reader,
+        question: str,
+        budget: Budget,
+        on_texts: OnTexts | None,
+        total: int,
+    ) -> None:
+        self._store, self._model, self._by, self._question = store, model, by, question
+        self._budget, self._on_texts, self._total = budget, on_texts, total
+        self._done = 0
+        self.owner = owner_name(uuid4().hex)
+
+    def finish(self, wanted: list[int]) -> None:
+        """Ask until every text was answered, refused, or is beyond a limit."""
+        until = self._budget.begin()
+        claims, author = self._store.claims, self._by.fingerprint
+        while wanted:
+            mine = self._claim(wanted)
+            if len(mine):
+                self._send(mine, until)
+                wanted = [content for content in wanted if content not in set(mine.tolist())]
+            late = until is not None and time.monotonic() >= until
+            others = np.intersect1d(claims.held_by_others(self.owner, author, self._question), wanted)
+            if late or not len(others):
+                break
+            time.sleep(_PAUSE)
+        asked = self._store.answers.asked(author, self._question)
+        self._budget.spent.unread += len(np.setdiff1d(wanted, asked))
+
+    def _claim(self, wanted: list[int]) -> Ids:
+        """Claim as many texts as a limit leaves room for, and count them as sent today."""
+        store, author = self._store, self._by.fingerprint
+        with store.writing(data=False):
+            others = store.claims.held_by_others(self.owner, author, self._question)
+            room = self._budget.room(store.answers.count_paid(author, self._question) + len(others))
+            mine = store.claims.take(self.owner, author, self._question, wanted, room)
+            if len(mine):
+                store.spending.add(len(mine), 0)
+        return mine
+
+    def _send(self, ids: Ids, until: float | None) -> None:
+        from retriever.encoders.answers.answerer import NOT_SAID, Unread
+
+        spent, author = self._budget.spent, self._by.fingerprint
+        texts = self._store.documents.texts(ids)
+        blank = {content: NOT_SAID for content, text in texts.items() if is_blank(text)}
+        self._store.answers.put(author, self._question, blank)
+        asked = [content for content in texts if content not in blank]
+        left = set(asked)
+
+        def keep(results: "list[Answer]") -> None:
+            answers = {asked[each.row]: each.answer for each in results}
+            refused = {content: str(answer) for content, answer in answers.items() if isinstance(answer, Unread)}
+            said = {content: str(answer) for content, answer in answers.items() if content not in refused}
+            with self._store.writing():
+                self._store.answers.put(author, self._question, said, refused)
+                self._store.claims.release(self.owner, list(answers))
+                self._store.claims.renew(self.owner)
+            for reason in refused.values():
+                spent.failures[Unread(reason)] = spent.failures.get(Unread(reason), 0) + 1
+            left.difference_update(answers)
+            spent.texts += len(answers)
+            self._done += len(answers)
+            if self._on_texts is not None:
+                self._on_texts(self._done, self._total)
+
+        try:
+            with suppress(ReadingLimitError):  # of tokens, which are counted call by call
+                self._model.answer(
+                    [texts[content] for content in asked], self._question, keep=keep, spend=self._budget, until=until
+                )
+            spent.unread += len(left)
+        finally:
+            self._store.spending.add(-len(left), 0)
+            self._store.claims.release(self.owner)

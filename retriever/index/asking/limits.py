@@ -1,0 +1,180 @@
+"""Limits of what language models are asked: of a reading and of a day, and as `settings.toml` holds them."""
+
+import threading
+import time
+import tomllib
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from retriever.core.errors import InputError, ReadingLimitError, UsageError
+from retriever.store.database import Store
+
+if TYPE_CHECKING:
+    from retriever.encoders.answers.answerer import Unread
+
+SETTINGS = "settings.toml"
+"""The file of limits, in the folder that indexes lie in."""
+
+_TABLES = {
+    "reading": {"max_texts": "texts", "max_tokens": "tokens", "minutes": "minutes"},
+    "day": {"max_texts": "day_texts", "max_tokens": "day_tokens"},
+}
+_FORM = "It is TOML: a line [reading] or [day], and below it lines such as max_texts = 300."
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingLimits:
+    """The most that is asked of language models; None for no limit.
+
+    A reading is what an index is asked as long as it is open, or by one request to a server.
+
+    Attributes:
+        texts: of a question altogether, whenever they were sent.
+        tokens: of a reading, about: sent and received.
+        minutes: of a reading, after the first call.
+        day_texts: of an index and a day, UTC.
+        day_tokens: likewise.
+
+    Raises:
+        UsageError: a limit is below 0.
+    """
+
+    texts: int | None = None
+    tokens: int | None = None
+    minutes: float | None = None
+    day_texts: int | None = None
+    day_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        if any(limit is not None and limit < 0 for limit in self._values().values()):
+            raise UsageError("A limit of reading is below 0.", hint="0 asks no language model anything.")
+
+    def filled(self, others: "ReadingLimits") -> "ReadingLimits":
+        """Return these limits, and where one is left out that of others."""
+        given = {name: value for name, value in self._values().items() if value is not None}
+        return ReadingLimits(**{**others._values(), **given})
+
+    def _values(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+
+@dataclass(slots=True)
+class Spent:
+    """What was asked of language models so far.
+
+    Attributes:
+        texts: that were answered, or cannot be.
+        tokens: sent and received, about; probes, titles and categories too.
+        unread: texts that were not answered because a limit was reached.
+        failures: texts without an answer, by the reason.
+    """
+
+    texts: int = 0
+    tokens: int = 0
+    unread: int = 0
+    failures: "dict[Unread, int]" = field(default_factory=dict)
+
+    @property
+    def reasons(self) -> str:
+        """A sentence for each reason of the failures, with its number; empty where there are none."""
+        from retriever.encoders.answers.answerer import explained
+
+        return explained(self.failures)
+
+
+class Budget:
+    """The limits of a reading, and what it has asked so far; threads may share it.
+
+    Args:
+        store: the index's database, which counts what a day asks.
+        limits: the most.
+    """
+
+    def __init__(self, store: Store, limits: ReadingLimits) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._began: float | None = None
+        self.limits = limits
+        self.spent = Spent()
+
+    def begin(self) -> float | None:
+        """Begin the minutes of the reading, unless they run; return when they end (`time.monotonic`), None for never."""
+        with self._lock:
+            self._began = time.monotonic() if self._began is None else self._began
+            return None if self.limits.minutes is None else self._began + 60 * self.limits.minutes
+
+    def room(self, asked: int) -> int | None:
+        """Return how many more texts may be sent under a question that so many were; None for any number."""
+        most = [] if self.limits.texts is None else [self.limits.texts - asked]
+        if self.limits.day_texts is not None:
+            most.append(self.limits.day_texts - self._store.spending.today()[0])
+        return max(0, min(most)) if most else None
+
+    def before(self, tokens: int) -> None:
+        """Count the tokens of a call that is about to be sent.
+
+        Raises:
+            ReadingLimitError: they are more than a limit leaves; nothing is counted.
+        """
+        limits = self.limits
+        with self._lock:
+            if limits.tokens is not None and self.spent.tokens + tokens > limits.tokens:
+                raise _reached(f"{limits.tokens} tokens of a reading")
+            if limits.day_tokens is not None and self._store.spending.today()[1] + tokens > limits.day_tokens:
+                raise _reached(f"{limits.day_tokens} tokens of a day")
+            self._count(tokens)
+
+    def after(self, tokens: int) -> None:
+        """Count the tokens of a reply."""
+        with self._lock:
+            self._count(tokens)
+
+    def _count(self, tokens: int) -> None:
+        self.spent.tokens += tokens
+        self._store.spending.add(0, tokens)
+
+
+def _reached(limit: str) -> ReadingLimitError:
+    return ReadingLimitError(
+        f"The limit of {limit} is reached.",
+        hint=f"Answers until now are kept. {SETTINGS} holds limits, and so do --max-texts and --max-tokens.",
+    )
+
+
+def read_limits(folder: Path) -> ReadingLimits:
+    """Read the limits of the indexes in a folder from its `settings.toml`; without that file there is none.
+
+    Raises:
+        InputError: it cannot be read, or holds something else.
+    """
+    path = folder / SETTINGS
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        return ReadingLimits()
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read: {error}.", hint=_FORM) from error
+    _require_known(path, tables, _TABLES)
+    given: dict[str, float] = {}
+    for name, table in tables.items():
+        given |= _limits(path, name, table)
+    return ReadingLimits(**given)  # type: ignore[arg-type]  # checked one by one
+
+
+def _limits(path: Path, name: str, table: object) -> dict[str, float]:
+    """Return the limits of a table of settings, by the names of their fields."""
+    if not isinstance(table, dict):
+        raise InputError(f"{path}: {name} is no table.", hint=_FORM)
+    _require_known(path, table, _TABLES[name])
+    for key, value in table.items():
+        kinds = (int, float) if key == "minutes" else (int,)
+        if isinstance(value, bool) or not isinstance(value, kinds) or not value >= 0:
+            raise InputError(f"{path}: {key} is {value!r}.", hint=f"Write a number from 0: {key} = 300.")
+    return {_TABLES[name][key]: value for key, value in table.items()}
+
+
+def _require_known(path: Path, given: Iterable[str], known: Collection[str]) -> None:
+    if unknown := sorted(set(given) - set(known)):
+        raise InputError(f"{path}: {unknown[0]!r} is no setting.", hint=f"There are {', '.join(known)}.")

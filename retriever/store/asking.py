@@ -1,0 +1,130 @@
+"""What is being asked of language models, what was spent on it, and which models the index met."""
+
+import os
+import socket
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+from retriever.core.types import Ids
+from retriever.store.columns import as_ids, content_batches
+from retriever.store.connection import Table, utc_now
+
+CLAIM_SECONDS = 600.0
+"""After so many seconds without a sign of life from its process, a claim holds nobody up."""
+
+_TAKEN = "question = ? AND author = ?"
+
+
+def owner_name(own: str) -> str:
+    """Return the name of who claims texts: this machine, this process, and a name of its own."""
+    return f"{socket.gethostname()} {os.getpid()} {own}"
+
+
+class ClaimTable(Table):
+    """The texts that somebody asks a language model about now."""
+
+    def take(self, owner: str, author: str, question: str, content_ids: Sequence[int] | Ids, most: int | None) -> Ids:
+        """Claim those of some texts, from the first, that nobody asks about and nobody was asked about, at most so many.
+
+        In the caller's transaction, which holds off others.
+        """
+        taken = self.held_by_others(owner, author, question)
+        gone = {*taken.tolist(), *self._answered(author, question)}
+        free = [content for content in dict.fromkeys(map(int, content_ids)) if content not in gone][:most]
+        expires = time.time() + CLAIM_SECONDS
+        self._db.write_many(
+            "INSERT OR REPLACE INTO claims (author, question, content_id, owner, expires) "
+            "SELECT ?, ?, content_id, ?, ? FROM contents WHERE content_id = ?",
+            [(author, question, owner, expires, content) for content in free],
+        )
+        return as_ids([(content,) for content in free])
+
+    def held_by_others(self, owner: str, author: str, question: str) -> Ids:
+        """Return the texts that others, whose process is alive, ask about now, ascending."""
+        rows = self._db.rows(
+            f"SELECT content_id, owner FROM claims WHERE {_TAKEN} AND owner != ? AND expires > ? ORDER BY content_id",
+            (question, author, owner, time.time()),
+        )
+        return as_ids([(content,) for content, other in rows if _lives(other)])
+
+    def renew(self, owner: str) -> None:
+        """Show that who claimed texts is still at work."""
+        with self._db.writing(data=False):
+            self._db.write("UPDATE claims SET expires = ? WHERE owner = ?", (time.time() + CLAIM_SECONDS, owner))
+
+    def release(self, owner: str, content_ids: Sequence[int] | Ids | None = None) -> None:
+        """Give up what somebody claimed: some texts, or all."""
+        with self._db.writing(data=False):
+            if content_ids is None:
+                self._db.write("DELETE FROM claims WHERE owner = ?", (owner,))
+                return
+            self._db.write_of(
+                content_batches(content_ids),
+                "DELETE FROM claims WHERE content_id IN (SELECT value FROM json_each(?)) AND owner = ?",
+                owner,
+            )
+
+    def _answered(self, author: str, question: str) -> list[int]:
+        rows = self._db.rows(
+            "SELECT content_id FROM answers WHERE question = ? AND author IN (?, 'person', 'program')",
+            (question, author),
+        )
+        return [row[0] for row in rows]
+
+
+def _lives(owner: str) -> bool:
+    """Return whether the process of a claim may be alive; on another machine nobody can tell."""
+    host, pid, *_ = owner.split(" ")
+    if host != socket.gethostname():
+        return True
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(int(pid), 0)
+        return True
+    return False
+
+
+class SpendingTable(Table):
+    """What language models were sent, day by day."""
+
+    def today(self) -> tuple[int, int]:
+        """Return the texts and tokens that were sent today, UTC."""
+        row = self._db.row("SELECT texts, tokens FROM spending WHERE day = ?", (utc_now()[:10],))
+        return (0, 0) if row is None else (int(row[0]), int(row[1]))
+
+    def add(self, texts: int, tokens: int) -> None:
+        """Count texts and tokens that are sent now."""
+        with self._db.writing(data=False):
+            self._db.write(
+                "INSERT INTO spending VALUES (?, ?, ?) ON CONFLICT (day) DO UPDATE SET "
+                "texts = texts + excluded.texts, tokens = tokens + excluded.tokens",
+                (utc_now()[:10], texts, tokens),
+            )
+
+    def total(self) -> tuple[int, int]:
+        """Return the texts and tokens that were sent on all days."""
+        return self._db.row("SELECT COALESCE(SUM(texts), 0), COALESCE(SUM(tokens), 0) FROM spending") or (0, 0)
+
+
+class LanguageModelTable(Table):
+    """The language models that the index met."""
+
+    def fingerprint(self, name: str, url: str, prompt: str) -> str:
+        """Return the fingerprint that a model's answers are kept under; empty where the index has not met it."""
+        row = self._db.row(
+            "SELECT fingerprint FROM language_models WHERE name = ? AND url = ? AND prompt = ?", (name, url, prompt)
+        )
+        return "" if row is None else str(row[0])
+
+    def meet(self, name: str, url: str, prompt: str, fingerprint: str) -> str:
+        """Keep the fingerprint of a model, unless another process was first; return the one that is kept."""
+        with self._db.writing(data=False):
+            self._db.write(
+                "INSERT INTO language_models VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                (name, url, prompt, fingerprint),
+            )
+            return self.fingerprint(name, url, prompt)
+
+    def names(self) -> list[str]:
+        """Return the names of the models, sorted."""
+        return [row[0] for row in self._db.rows("SELECT DISTINCT name FROM language_models ORDER BY name")]
