@@ -6,10 +6,12 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
+
+import platformdirs
 
 from retriever.core.errors import IndexDamagedError, OutputError, UsageError
 
@@ -22,30 +24,29 @@ _NAME = re.compile(r"\w[\w .-]{0,63}")
 
 
 def cache_dir() -> Path:
-    """Return the folder for derived model files: RETRIEVER_CACHE, else the XDG cache folder.
+    """Return the folder for derived model files: RETRIEVER_CACHE, else the platform's cache folder (XDG on Linux).
 
     Raises:
         OutputError: neither is named, and the user has no home folder.
     """
-    return _own_folder("RETRIEVER_CACHE", "XDG_CACHE_HOME", ".cache")
+    return _own_folder("RETRIEVER_CACHE", platformdirs.user_cache_path)
 
 
 def config_dir() -> Path:
-    """Return the folder for the user's choices: RETRIEVER_CONFIG, else the XDG configuration folder.
+    """Return the folder for the user's choices: RETRIEVER_CONFIG, else the platform's folder (XDG on Linux).
 
     Raises:
         OutputError: neither is named, and the user has no home folder.
     """
-    return _own_folder("RETRIEVER_CONFIG", "XDG_CONFIG_HOME", ".config")
+    return _own_folder("RETRIEVER_CONFIG", platformdirs.user_config_path)
 
 
-def _own_folder(ours: str, shared: str, usual: str) -> Path:
-    try:
-        if override := os.environ.get(ours):
-            return Path(override).expanduser()
-        return Path(os.environ.get(shared) or Path.home() / usual) / "retriever"
-    except RuntimeError as error:  # of pathlib, where no home is known
-        raise OutputError(f"There is no home folder: {error}", hint=f"Set {ours} to a folder.") from error
+def _own_folder(ours: str, usual: Callable[..., Path]) -> Path:
+    override = os.environ.get(ours)
+    folder = Path(override).expanduser() if override else usual("retriever", appauthor=False)
+    if not override and not folder.is_absolute():  # a home that is not known stays ~
+        raise OutputError("There is no home folder.", hint=f"Set {ours} to a folder.")
+    return folder
 
 
 def plain_name(name: str, of: str) -> str:

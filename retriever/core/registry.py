@@ -14,7 +14,7 @@ _MEASURING = ("ir_measures", "matplotlib")
 _TOOLS = ("anyio", "mcp")
 PACKAGES: Mapping[Extra, Sequence[str]] = {
     "app": ("streamlit", *_MEASURING),
-    "chat": ("openai", "anyio", "httpx"),
+    "chat": ("anyio", "httpx"),
     "eval": _MEASURING,
     "mcp": _TOOLS,
     "serve": ("fastapi", "fastapi_swagger", "uvicorn", "prometheus_client", "starlette", *_TOOLS),

@@ -1,7 +1,7 @@
 """A chat endpoint that answers from a function, with faults on demand. It speaks the wire of a language model's reader.
 
 A call's user message is ``{"questions": [...], "texts": [{"id": "1", "text": "..."}]}``; the reply holds
-``{"answers": [{"id": "1", "answers": ["..."]}]}``, or lines such as ``1.2: answer`` where no JSON was asked for. A call
+``{"answers": [{"id": "1", "answers": ["..."]}]}``, or lines such as ``1: answer`` where no JSON was asked for. A call
 with ``answers`` asks for categories of them, another without questions for the title of a cluster.
 """
 
@@ -55,7 +55,10 @@ class Model:
         whole: what it says of a whole call, as a list of items; takes the place of ``answer``.
         title: the object that it says of a cluster, whose call it is given.
         categories: the list of categories that it makes of answers, whose call it is given.
-        refuses: what it refuses: the forms ``json_schema`` and ``json_object``, ``max_tokens``, ``temperature``.
+        refuses: what it refuses: the forms ``json_schema`` and ``json_object``, the keywords of a schema (``maxLength``),
+            ``max_tokens``, ``temperature``, messages of the ``system``.
+        models: that it lists.
+        every: a number n and a fault of every n-th call.
         then: faults of the next calls, one each: a `Refusal`, seconds to be late, a function that changes the
             completion, or None for none.
         always: a function that changes every completion after that, given completion and request.
@@ -67,6 +70,8 @@ class Model:
     title: object = title_of
     categories: object = categories_of
     refuses: set = field(default_factory=set)
+    models: tuple = ()
+    every: tuple = (0, None)
     then: deque = field(default_factory=deque)
     always: object = None
     seconds: float = 0.0
@@ -84,6 +89,10 @@ class Model:
         form = request.get("response_format", {}).get("type")
         if form in self.refuses:
             return Refusal(400, f"response_format {form} is not supported")
+        if "maxLength" in self.refuses and "maxLength" in json.dumps(request.get("response_format")):
+            return Refusal(400, "Invalid schema for response_format 'answers': 'maxLength' is not permitted.")
+        if "system" in self.refuses and request["messages"][0]["role"] == "system":
+            return Refusal(400, "System role not supported")
         for parameter in ("max_tokens", "temperature"):
             if parameter in self.refuses and parameter in request:
                 return Refusal(400, f"Unsupported parameter: '{parameter}' is not supported.", param=parameter)
@@ -108,16 +117,12 @@ class Model:
 
 
 def asked(request):
-    return json.loads(request["messages"][1]["content"])
+    """Give the call of a request; instructions can stand before it in the one message."""
+    return json.loads(request["messages"][-1]["content"].splitlines()[-1])
 
 
 def lines(items):
-    several = max((len(item["answers"]) for item in items), default=0) > 1
-    return "\n".join(
-        f"{item['id']}{f'.{number}' if several else ''}: {answer}"
-        for item in items
-        for number, answer in enumerate(item["answers"], 1)
-    )
+    return "\n".join(f"{item['id']}: {answer}" for item in items for answer in item["answers"])
 
 
 def completion(content, finish="stop", **message):
@@ -153,6 +158,8 @@ class Handler(BaseHTTPRequestHandler):
             model.in_flight += 1
             model.most_in_flight = max(model.most_in_flight, model.in_flight)
             fault = model.then.popleft() if model.then else None
+            if model.every[0] and len(model.requests) % model.every[0] == 0:
+                fault = model.every[1]
         try:
             self.respond(model, request, fault)
         except (BrokenPipeError, ConnectionResetError):
@@ -160,6 +167,10 @@ class Handler(BaseHTTPRequestHandler):
         finally:
             with lock:
                 model.in_flight -= 1
+
+    def do_GET(self):
+        listed = {"data": [{"id": name} for name in self.server.model.models]}
+        self.write(*((200, listed) if self.path == "/v1/models" and listed["data"] else (404, {})), {})
 
     def respond(self, model, request, fault):
         time.sleep(fault if isinstance(fault, int | float) else model.seconds)

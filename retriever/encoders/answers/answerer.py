@@ -3,7 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from retriever.encoders.answers.call import Call
+
 
 NOT_SAID = "not said"
 """The answer where a text does not answer the question."""
@@ -29,6 +33,9 @@ class Unread(StrEnum):
     REFUSED = "refused"
     THINKING = "unfinished thinking"
     REASONING = "answer in the reasoning"
+    BLOCKED = "blocked"
+    ODD = "odd reply"
+    LATE = "late reply"
 
     @property
     def sentence(self) -> str:
@@ -39,7 +46,7 @@ class Unread(StrEnum):
 _SENTENCES = {
     Unread.LEFT_OUT: "The model left the text out of its reply.",
     Unread.MIXED: "The reply has an id that no text of the call has, or an id twice.",
-    Unread.COUNT: "The reply has another number of answers than there are questions.",
+    Unread.COUNT: "The reply does not have one answer for the text.",
     Unread.LONG: f"The answer has more than {MOST_WORDS} words or {MOST_CHARACTERS} characters.",
     Unread.BLANK: "The answer is blank.",
     Unread.BROKEN: "The reply does not have the form that was asked for.",
@@ -48,6 +55,9 @@ _SENTENCES = {
     Unread.REFUSED: "The model or its server refused to answer.",
     Unread.THINKING: "The reply ends in the middle of the model's thinking.",
     Unread.REASONING: "The reply is empty; all the model wrote stands in its reasoning.",
+    Unread.BLOCKED: "The server does not let the model read the text.",
+    Unread.ODD: "The server failed at the text, or sent something that is no reply.",
+    Unread.LATE: "The reply did not come in time.",
 }
 
 
@@ -57,30 +67,43 @@ def explained(failures: Mapping[Unread, int]) -> str:
     return " ".join(f"{reason.sentence} ({count})" for reason, count in ordered if count)
 
 
+class CheckedReply(Protocol):
+    """A checked reply; ``whole`` is the reason where nothing of it could be used."""
+
+    @property
+    def whole(self) -> Unread | None:
+        """The reason; None where something could be used."""
+        ...
+
+
+C = TypeVar("C", bound=CheckedReply)
+
+
 @dataclass(frozen=True, slots=True)
 class AnswererSpec:
-    """What identifies an answerer and says where texts go; the hash over it is `Answerer.fingerprint`.
+    """Name and place of an answerer; known without asking anybody.
 
     Attributes:
-        name: what `load_encoder` finds it by: ``chat:qwen3:8b``, ``chat:https://host/v1#MODEL``, ``inbedder:MODEL``.
+        name: what `load_answerer` finds it by: ``chat:qwen3:8b``, ``chat:https://host/v1#MODEL``.
         host: where texts are sent, with the port; empty where they stay in this process.
         loopback: whether texts are sent to no other machine by this process. A server on this machine can send them on.
-        dtype: number format of a model in this process; empty for others.
+        url: address of the endpoint.
+        model: as the endpoint calls it.
     """
 
     name: str
     host: str = ""
     loopback: bool = True
-    dtype: str = ""
+    url: str = ""
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One checked answer: of the text at ``row``, to the question at position ``question``."""
+    """A final result for the text at ``row``: its checked answer, or the reason why asking again is pointless."""
 
     row: int
-    question: int
-    answer: str
+    answer: str | Unread
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,48 +111,75 @@ class Answered:
     """All that came of a request.
 
     Attributes:
-        answers: ``answers[question][row]``; None where the text could not be read, which is never guessed.
-        failures: by reason, how many answers are missing for it.
+        answers: of each text; None where there is none, or nobody was asked. Nothing is guessed.
+        failures: by reason, how many answers are missing for it; texts that were not asked about are not among them.
     """
 
-    answers: list[list[str | None]]
+    answers: list[str | None]
     failures: Mapping[Unread, int] = field(default_factory=dict)
 
 
 OnAnswers = Callable[[list[Answer]], None]
-"""Gets the answers of one call as soon as they are checked, on the caller's thread; what it raises ends the work."""
+"""Gets the final results of a call, failures too, on the caller's thread; what it raises ends the work and cancels
+the calls in flight."""
+
+Spend = Callable[[int], None]
+"""Gets tokens: those of a request's messages, by estimate, before each HTTP request, and behind each completion those
+of the reply, with what the server's own count of the messages adds to the estimate or takes off it (so it can be
+negative). It is called on the thread of the requests, never twice at once within a request. What it raises sends no
+further request, and comes out of the work once the calls in flight are kept."""
+
+
+class Waiting:
+    """Tells a person what takes long: ``Waiting.on_wait`` gets a sentence, on any thread. Says nothing unless set."""
+
+    on_wait: ClassVar[Callable[[str], None]] = staticmethod(lambda sentence: None)
 
 
 class Answerer(Protocol):
-    """Answers questions about texts, each text from itself alone."""
+    """Answers a question about texts, each text from itself alone."""
 
     @property
     def spec(self) -> AnswererSpec:
         """Name and place; asks nothing of anybody."""
         ...
 
-    @property
-    def fingerprint(self) -> str:
-        """Hex SHA-256 over all that answers depend on; a remote model is asked eight probes when it is first needed.
+    def probe(self, *, spend: Spend | None = None) -> str:
+        """Return the hex SHA-256 over all that answers depend on; eight probes are asked for it.
 
         Raises:
             EncoderError: the endpoint cannot be asked.
         """
         ...
 
-    def answer(self, texts: Sequence[str], questions: Sequence[str], *, keep: OnAnswers | None = None) -> Answered:
-        """Answer every question for every text, in at most twelve words.
+    def answer(
+        self,
+        texts: Sequence[str],
+        question: str,
+        *,
+        keep: OnAnswers | None = None,
+        spend: Spend | None = None,
+        until: float | None = None,
+    ) -> Answered:
+        """Answer a question for every text, in at most twelve words.
 
         Args:
             texts: n different ones, each with a visible character.
-            questions: any number, none of them blank.
-            keep: called with answers as they come, before this returns or raises.
+            question: not blank.
+            keep: called with results as they come, before this returns or raises.
+            spend: called with tokens.
+            until: a `time.monotonic` after which no call begins and those in flight are cancelled; then this returns
+                the answers that came.
 
         Raises:
-            EncoderError: the model cannot be asked; answers until then have been kept.
+            EncoderError: the model cannot be asked; results until then have been kept.
         """
         ...
 
-    def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Count or estimate the tokens of each text, uncut."""
+    def send(self, call: "Call[C]", *, spend: Spend | None = None) -> C:
+        """Send a call and return its checked reply.
+
+        Raises:
+            EncoderError: the model cannot be asked.
+        """
         ...

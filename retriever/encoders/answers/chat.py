@@ -1,19 +1,24 @@
-"""Answers of a model behind a chat endpoint."""
+"""A language model behind an OpenAI-compatible endpoint as what answers questions."""
 
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-from anyio.from_thread import start_blocking_portal
+import httpx
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from retriever.core.errors import EncoderError, UsageError
 from retriever.core.fingerprint import json_hash
 from retriever.core.protocols import refuse_one_string
 from retriever.core.text import is_blank
-from retriever.encoders.answers.answerer import Answered, AnswererSpec, OnAnswers, explained
+from retriever.encoders.answers.answerer import Answered, AnswererSpec, C, OnAnswers, Spend, Unread, explained
+from retriever.encoders.answers.call import Call
 from retriever.encoders.answers.calls import Calls
-from retriever.encoders.answers.endpoint import SECONDS, Abilities, C, Call, Endpoint
+from retriever.encoders.answers.endpoint import Meter, endpoint_at
+from retriever.encoders.answers.exchange import connected
 from retriever.encoders.answers.places import find_place
-from retriever.encoders.answers.wire import PROMPT, estimated_tokens
+from retriever.encoders.answers.questions import PROMPT
+from retriever.encoders.answers.refusals import CallRefusedError
+from retriever.encoders.answers.remembered import Abilities
 
 PROBE_QUESTION = "Which product is it about?"
 PROBES = (
@@ -30,43 +35,38 @@ PROBES = (
 
 
 class ChatAnswerer:
-    """Asks a chat model; an object remembers how its endpoint wants to be asked.
+    """Asks a chat model; what is learned of its endpoint is shared by all objects of the process.
 
     Args:
         name: ``chat:MODEL`` or ``chat:URL#MODEL``.
-        abilities: the endpoint's, as `abilities` of an earlier object gave them.
-        fingerprint: as `fingerprint` of an earlier object gave it, so that the probes are not asked again. A server
-            need not answer twice in the same words: a new fingerprint can differ though nothing was changed.
-        seconds: time-out of a call.
+        abilities: ways of asking, in place of what is known of the endpoint.
 
     Raises:
         EncoderError: the name is none, or its endpoint may not be used.
     """
 
-    def __init__(
-        self, name: str, *, abilities: Abilities | None = None, fingerprint: str = "", seconds: float = SECONDS
-    ) -> None:
+    def __init__(self, name: str, *, abilities: Abilities | None = None) -> None:
         place = find_place(name)
-        self.spec = AnswererSpec(name, place.host, place.loopback)
-        self._endpoint = Endpoint(place, abilities=abilities, seconds=seconds)
-        self._known = fingerprint
+        self.spec = AnswererSpec(name, place.host, place.loopback, place.url, place.model)
+        self._endpoint = endpoint_at(place)
+        if abilities is not None:
+            self._endpoint.abilities = abilities
 
     @property
     def abilities(self) -> Abilities:
         """Ways of asking that the endpoint was found to understand until now."""
         return self._endpoint.abilities
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """Hex SHA-256 over model, prompt and the answers to the probes, which are asked now unless it is known.
+    def probe(self, *, spend: Spend | None = None) -> str:
+        """Return the hex SHA-256 over model, prompt and the answers to the probes, which are asked for now.
+
+        A server need not answer twice in the same words: another hash can come though nothing was changed.
 
         Raises:
             EncoderError: the endpoint cannot be asked, or has no answer to a probe.
         """
-        if self._known:
-            return self._known
-        place, answered = self._endpoint.place, self.answer(PROBES, [PROBE_QUESTION])
-        answers = [(answer or "").casefold() for answer in answered.answers[0]]
+        place, answered = self._endpoint.place, self.answer(PROBES, PROBE_QUESTION, spend=spend)
+        answers = [(answer or "").casefold() for answer in answered.answers]
         if not all(answers):
             raise EncoderError(
                 f"{place.model} at {place.host} has no answer to {answers.count('')} of {len(PROBES)} probes. "
@@ -75,36 +75,50 @@ class ChatAnswerer:
             )
         return json_hash({"model": place.model, "prompt": PROMPT, "probes": answers})
 
-    def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Estimate the tokens of each text."""
-        return [estimated_tokens(text) for text in texts]
+    def answer(
+        self,
+        texts: Sequence[str],
+        question: str,
+        *,
+        keep: OnAnswers | None = None,
+        spend: Spend | None = None,
+        until: float | None = None,
+    ) -> Answered:
+        """Answer a question for every text; arguments and errors as for `Answerer.answer`.
 
-    def answer(self, texts: Sequence[str], questions: Sequence[str], *, keep: OnAnswers | None = None) -> Answered:
-        """Answer every question for every text; arguments and errors as for `Answerer.answer`.
-
-        A call whose reply is no good is asked again text by text, once. An error ends the work after the calls in
-        flight; an interrupt cancels these.
+        A call of which nothing comes is asked again in halves, down to its texts. An error ends the work after the
+        calls in flight; an interrupt cancels these.
         """
-        refuse_one_string(texts, questions)
-        if any(is_blank(question) for question in questions):
+        refuse_one_string(texts)
+        if is_blank(question):
             raise UsageError("A question is blank.")
-        calls = Calls(texts, questions, self._endpoint, keep)
+        calls = Calls(texts, question, self._endpoint, keep, Meter(spend, until))
         if calls.pending:
-            with (
-                start_blocking_portal() as portal,
-                portal.wrap_async_context_manager(self._endpoint.connected()) as client,
-            ):
+            with self._connected() as (portal, client):
                 calls.run(portal, client)
         return calls.result()
 
-    def send(self, call: Call[C]) -> C:
-        """Send a call and return its checked reply.
+    def send(self, call: Call[C], *, spend: Spend | None = None) -> C:
+        """Send a call and return its checked reply; once more with twice the limit where it is late.
 
         Raises:
             EncoderError: the endpoint cannot be asked.
         """
-        with (
-            start_blocking_portal() as portal,
-            portal.wrap_async_context_manager(self._endpoint.connected()) as client,
-        ):
-            return portal.call(self._endpoint.ask, client, call)
+        meter = Meter(spend)
+        with self._connected() as (portal, client):
+            try:
+                made = portal.call(self._endpoint.ask, client, call, meter)
+            except CallRefusedError as refused:
+                if refused.reason is not Unread.LATE or refused.patient:
+                    raise
+                made = portal.call(self._endpoint.ask, client, call, meter)
+        meter.settle()
+        return made
+
+    @contextmanager
+    def _connected(self) -> Iterator[tuple[BlockingPortal, httpx.AsyncClient]]:
+        """Give an event loop on a thread of its own and a client in it."""
+        with start_blocking_portal() as portal:
+            context = connected(self._endpoint.place)
+            with portal.wrap_async_context_manager(context) as client:
+                yield portal, client

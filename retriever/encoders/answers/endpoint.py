@@ -1,254 +1,371 @@
-"""A chat endpoint: one call at a time is sent, in the way that this endpoint was found to understand.
+"""A chat endpoint: a call is sent in the way that this endpoint was found to understand, and again where it pays."""
 
-It uses the `openai` client, whose retries wait longer each time, or as long as the server's ``Retry-After`` says.
-"""
-
-import json
+import difflib
 import os
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 from threading import Lock
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any
 
 import anyio
 import httpx
-import openai
 
 from retriever.core.errors import EncoderError
-from retriever.core.types import JSON
-from retriever.encoders.answers.answerer import Unread
-from retriever.encoders.answers.places import API_KEY, Place
-from retriever.encoders.answers.refusals import explained, is_about_context, names, no_completion
+from retriever.encoders.answers.answerer import C, Spend, Unread, Waiting
+from retriever.encoders.answers.call import Call
+from retriever.encoders.answers.exchange import ReplyError, fetch, reply_of, usage_of
+from retriever.encoders.answers.places import Place
+from retriever.encoders.answers.refusals import (
+    CALL_SECONDS,
+    TOKENS_A_MINUTE,
+    CallRefusedError,
+    explained,
+    is_about_context,
+    is_about_form,
+    is_about_quota,
+    is_about_system,
+    is_about_text,
+    late,
+    names,
+    unreachable,
+)
+from retriever.encoders.answers.remembered import Abilities, recall, remember
 from retriever.encoders.answers.wire import Format, Reply, estimated_tokens
 
-TEXTS_PER_CALL = 6
+SECONDS = 120
+"""Seconds that a call may take, where the environment sets no others."""
+
+BACKOFF = 0.25, 3.0
+"""Seconds before a call is sent again: at first, then twice as many each time, up to these."""
+
+PATIENCE = {429: 15.0, **dict.fromkeys((502, 503, 504, 520, 521, 522, 523, 524, 529), 60.0)}
+"""Seconds in all that a call waits for an endpoint that has too much to do, or is only starting."""
+
+LONGEST_WAIT = 60.0
+"""Longest ``Retry-After`` that is waited for; of one that is starting five times as long."""
+
 RETRIES = 5
 FIRST_RETRIES = 2
-"""Retries until an endpoint has answered once: one that is not there is told soon."""
+"""Retries after other failures, and until an endpoint has answered: one that is not there is told soon."""
 
-SECONDS = 120.0
-"""After so many seconds without an answer a call is sent again."""
-
-TOKENS_A_MINUTE = "RETRIEVER_TOKENS_A_MINUTE"
-"""The variable that limits the tokens of a minute, sent and allowed in replies; without it there is no limit."""
-
-CONNECT_SECONDS = 10.0
 THINKING_TOKENS = 4096
 """Tokens that a model may write besides its answers once it was seen to think."""
 
-_PLAIN_HEADERS = frozenset(
-    {"host", "accept", "accept-encoding", "connection", "content-length", "content-type", "user-agent"}
-)
+_TRANSIENT = (408, 409, 425, 500)
+_ABOUT_CALL = (400, 413, 422, 451, 500, 501)
 
 
-@dataclass(frozen=True, slots=True)
-class Abilities:
-    """Ways of asking that an endpoint was found to understand; worth keeping, since finding them out costs calls.
+class Meter:
+    """Tells what is spent, and keeps what that raises behind a reply until the reply is kept.
 
-    Attributes:
-        form: the rung of the ladder.
-        settled: whether a reply of that form was usable once; until then the ladder is tried.
-        token_limit: name of the parameter for the most tokens of a reply.
-        temperature: whether a temperature of 0 is accepted.
-        thinks: whether the model writes more than its answers.
-        texts_per_call: most texts of a call; 1 for models that leave texts out or mix them up.
+    Args:
+        spend: called with tokens; None for nobody.
+        until: a `time.monotonic` up to which may be waited for; None for the usual waits.
     """
 
-    form: Format = Format.SCHEMA
-    settled: bool = False
-    token_limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    temperature: bool = True
-    thinks: bool = False
-    texts_per_call: int = TEXTS_PER_CALL
+    def __init__(self, spend: Spend | None, until: float | None = None) -> None:
+        self._spend = spend
+        self.until = until
+        self._raised: Exception | None = None
 
+    def before(self, tokens: int) -> None:
+        """Count a request, or raise in its place."""
+        self.settle()
+        if self._spend is not None:
+            self._spend(tokens)
 
-class CheckedReply(Protocol):
-    """A checked reply; ``whole`` is the reason where nothing of it could be used."""
+    def after(self, tokens: int) -> None:
+        """Count a reply."""
+        try:
+            if self._spend is not None:
+                self._spend(tokens)
+        except Exception as raised:
+            self._raised = self._raised or raised
 
-    @property
-    def whole(self) -> Unread | None:
-        """The reason; None where something could be used."""
-        ...
-
-
-C = TypeVar("C", bound=CheckedReply)
-C_co = TypeVar("C_co", bound=CheckedReply, covariant=True)
-
-
-class Call(Protocol[C_co]):
-    """What a call sends in each form, and how its reply is checked."""
-
-    @property
-    def reply_tokens(self) -> int:
-        """Tokens that the reply may have."""
-        ...
-
-    def messages(self, form: Format) -> list[dict[str, str]]:
-        """Return the messages."""
-        ...
-
-    def response_format(self, form: Format) -> JSON:
-        """Return the ``response_format``; None where the rung has none."""
-        ...
-
-    def check(self, reply: Reply, form: Format) -> C_co:
-        """Check the reply, whatever the server promised of its form."""
-        ...
+    def settle(self) -> None:
+        """Raise what was kept."""
+        if self._raised is not None:
+            raise self._raised
 
 
 class Pace:
-    """Spreads calls so that a minute has at most so many tokens, by their estimate; 0 sets no limit."""
+    """Spreads the calls of a process to an origin so that a minute has at most so many tokens, by their estimate."""
 
-    def __init__(self, tokens_a_minute: int) -> None:
-        self._seconds_a_token = 60.0 / tokens_a_minute if tokens_a_minute else 0.0
+    def __init__(self) -> None:
         self._free = 0.0
+        self._lock = Lock()
 
     async def wait(self, tokens: int) -> None:
         """Wait until a call of so many tokens may begin."""
-        now = time.monotonic()
-        begin = max(now, self._free)
-        self._free = begin + tokens * self._seconds_a_token
+        most = _number(TOKENS_A_MINUTE, "a number of tokens, such as 30000", 0)
+        with self._lock:
+            now = time.monotonic()
+            begin = max(now, self._free) if most else now
+            self._free = begin + (tokens * 60.0 / most if most else 0.0)
         await anyio.sleep(begin - now)
 
 
-def _tokens_a_minute() -> int:
-    """Return the most tokens of a minute that the environment allows; 0 where it says nothing.
+def _number(variable: str, wanted: str, usual: int) -> int:
+    """Return the number that a variable sets.
 
     Raises:
-        EncoderError: it says no number.
+        EncoderError: it sets none.
     """
-    said = os.environ.get(TOKENS_A_MINUTE, "").strip()
+    said = os.environ.get(variable, "").strip()
     if said and (not said.isdecimal() or int(said) < 1):
-        raise EncoderError(f"{TOKENS_A_MINUTE} is {said!r}.", hint="Set it to a number of tokens, such as 30000.")
-    return int(said or 0)
+        raise EncoderError(f"{variable} is {said!r}.", hint=f"Set it to {wanted}.")
+    return int(said or usual)
 
 
 class Endpoint:
-    """An endpoint and what is known of it.
+    """An endpoint and what is known of it; `endpoint_at` gives each thread of a process the same object.
 
     Args:
         place: where it is, and which model is asked.
-        abilities: as an earlier object found them out.
-        seconds: time-out of a call.
+        pace: of its origin.
     """
 
-    def __init__(self, place: Place, *, abilities: Abilities | None = None, seconds: float = SECONDS) -> None:
+    def __init__(self, place: Place, pace: Pace) -> None:
         self.place = place
-        self.abilities = abilities or Abilities()
-        self._seconds = seconds
-        self._pace = Pace(_tokens_a_minute())
+        self.abilities = recall(f"{place.url}#{place.model}")
+        self.refusal = ""
+        self.seconds = 0.0
+        self._mixed = 0
+        self._cut = False
+        self._ladder_failed: str | None = None
+        self._begun_at = self.abilities.form
+        self._pace = pace
         self._lock = Lock()
 
+    @property
+    def limit(self) -> float:
+        """Seconds that a call may take."""
+        seconds = _number(CALL_SECONDS, "a number of seconds, such as 300", SECONDS)
+        return seconds * (2.0 if self.abilities.slow else 1.0)
+
     def learn(self, **changes: Any) -> None:  # noqa: ANN401 - fields of Abilities
-        """Change what is known of the endpoint."""
+        """Change what is known of the endpoint; what is settled is remembered for other commands."""
         with self._lock:
-            self.abilities = replace(self.abilities, **changes)
+            before, self.abilities = self.abilities, replace(self.abilities, **changes)
+            if self.abilities.settled and self.abilities != before:
+                remember(f"{self.place.url}#{self.place.model}", self.abilities)
 
-    @asynccontextmanager
-    async def connected(self) -> AsyncIterator[openai.AsyncOpenAI]:
-        """Give a client, closed behind; it follows no redirects, and the way to this machine leads over no proxy."""
-        timeout = httpx.Timeout(self._seconds, connect=CONNECT_SECONDS)
-        hooks = {"request": [] if self.place.keyed else [_plain]}
-        http = openai.DefaultAsyncHttpxClient(
-            timeout=timeout, follow_redirects=False, trust_env=not self.place.loopback, event_hooks=hooks
-        )
-        key = os.environ.get(API_KEY, "") if self.place.keyed else ""
-        async with openai.AsyncOpenAI(
-            api_key=key or "none", base_url=self.place.url, http_client=http, timeout=timeout, max_retries=RETRIES
-        ) as client:
-            yield client
+    def mixed_up(self) -> None:
+        """Note a reply that left out texts or mixed their ids: from the second on, calls get smaller."""
+        with self._lock:
+            self._mixed += 1
+        if self._mixed > 1:
+            self.learn(texts_per_call=min(self.abilities.texts_per_call, 3 if self._mixed == 2 else 1))
 
-    async def ask(self, client: openai.AsyncOpenAI, call: Call[C]) -> C:
+    def forget(self) -> None:
+        """Forget what was found out, of which nothing worked."""
+        self._cut, self._ladder_failed = False, None
+        self.learn(**asdict(Abilities()))
+
+    async def ask(self, client: httpx.AsyncClient, call: Call[C], meter: Meter) -> C:
         """Send a call once, or several times until the endpoint understands, and return its checked reply.
 
         Raises:
+            CallRefusedError: the endpoint refuses this call, and may take another.
             EncoderError: the endpoint cannot be asked.
         """
         while True:
             way = self.abilities
             try:
-                reply = await self._complete(client, call, way)
-            except openai.APIError as error:
-                if not self._adapt(way, error):
-                    raise explained(error, self.place) from None
-                continue
-            except json.JSONDecodeError:
-                raise no_completion(self.place) from None
+                reply = await self._patiently(client, call, way, meter)
+            except ReplyError as failure:
+                if self._adapt(way, failure):
+                    continue
+                raise await self._error(client, failure) from None
+            except httpx.TransportError as error:
+                raise unreachable(error, self.place) from None
+            except TimeoutError:
+                refused = CallRefusedError(Unread.LATE, late(self.place, self.limit), patient=way.slow)
+                self.learn(slow=True)
+                raise refused from None
             checked = call.check(reply, way.form)
-            formed = checked.whole in (None, Unread.MIXED)
-            if formed and not way.settled:
+            if checked.whole in (None, Unread.MIXED):
+                self._ladder_failed = None
                 self.learn(settled=True)
-            if checked.whole is None or formed or not self._try_otherwise(way, reply, checked.whole):
+                return checked
+            self.refusal = reply.refusal or self.refusal
+            if not self._try_otherwise(way, reply, checked.whole or Unread.BROKEN):
                 return checked
 
-    async def _complete(self, client: openai.AsyncOpenAI, call: Call[C], way: Abilities) -> Reply:
+    async def _patiently(self, client: httpx.AsyncClient, call: Call[C], way: Abilities, meter: Meter) -> Reply:
+        """Send a request, and again after failures that pass."""
+        waited, tries = 0.0, 0
+        while True:
+            try:
+                return await self._complete(client, call, way, meter)
+            except (ReplyError, httpx.TransportError) as error:
+                seconds = min(BACKOFF[0] * 2**tries, BACKOFF[1])
+                if isinstance(error, ReplyError) and error.retry_after is not None:
+                    seconds = max(seconds, error.retry_after)
+                if not self._worth_waiting(way, error, tries, waited, seconds, meter.until):
+                    raise
+                if tries == 0 or seconds > BACKOFF[1]:
+                    self._tell(error, seconds)
+            await anyio.sleep(seconds)
+            waited, tries = waited + seconds, tries + 1
+
+    def _worth_waiting(
+        self,
+        way: Abilities,
+        error: Exception,
+        tries: int,
+        waited: float,
+        seconds: float,
+        until: float | None,
+    ) -> bool:
+        """Return whether a call is sent again after a failure and some seconds."""
+        if isinstance(error, ReplyError) and error.status in PATIENCE:
+            if is_about_quota(error):
+                return False
+            if error.retry_after is None:
+                return waited < PATIENCE[error.status]
+            longest = LONGEST_WAIT if error.status == 429 else 5 * LONGEST_WAIT
+            in_time = until is not None and time.monotonic() + seconds < until
+            return (seconds <= longest and waited <= longest) or in_time
+        if isinstance(error, ReplyError) and (error.status not in _TRANSIENT or self._named(way, error)):
+            return False
+        return "CERTIFICATE" not in str(error) and tries < (RETRIES if way.settled else FIRST_RETRIES)
+
+    def _tell(self, error: Exception, seconds: float) -> None:
+        why = f"status {error.status}, {error.said}" if isinstance(error, ReplyError) else str(error)
+        Waiting.on_wait(f"{self.place.host} ({self.place.model}) is asked again in {seconds:.0f} s: {why}")
+
+    async def _complete(self, client: httpx.AsyncClient, call: Call[C], way: Abilities, meter: Meter) -> Reply:
         """Send one request and return the reply."""
         sent = call.messages(way.form)
+        if not way.system:
+            system, user = sent
+            sent = [{"role": "user", "content": f"{system['content']}\n\n{user['content']}"}]
         limit = call.reply_tokens + (THINKING_TOKENS if way.thinks else 0)
-        extra: dict[str, Any] = {way.token_limit: limit}
+        body: dict[str, Any] = {"model": self.place.model, "messages": sent, way.token_limit: limit}
         if way.temperature:
-            extra["temperature"] = 0
+            body["temperature"] = 0
         if form := call.response_format(way.form):
-            extra["response_format"] = form
-        await self._pace.wait(sum(estimated_tokens(message["content"]) for message in sent) + limit)
-        patient = client if way.settled else client.with_options(max_retries=FIRST_RETRIES)
-        made = await patient.chat.completions.create(model=self.place.model, messages=sent, **extra)  # type: ignore[arg-type]
-        return _reply(made, self.place)
+            body["response_format"] = form
+        tokens = sum(estimated_tokens(message["content"]) for message in sent)
+        await self._pace.wait(tokens + limit)
+        meter.before(tokens)
+        begun, most = time.monotonic(), self.limit
+        with anyio.fail_after(most):
+            made = await fetch(client, f"{self.place.url}/chat/completions", body)
+        reply, usage = reply_of(made), usage_of(made)
+        written = usage.get("completion_tokens", estimated_tokens(f"{reply.content or ''}{reply.reasoning}"))
+        meter.after(_whole(written) + (_whole(usage["prompt_tokens"]) - tokens if "prompt_tokens" in usage else 0))
+        self.seconds = time.monotonic() - begun
+        if way.slow and self.seconds < most / 24:  # six texts would have come in time: it was one hiccup
+            self.learn(slow=False)
+        return reply
 
-    def _adapt(self, way: Abilities, error: openai.APIError) -> bool:
-        """Return whether there is another way of asking after an error, which is taken from now on."""
-        refused = isinstance(error, openai.BadRequestError | openai.UnprocessableEntityError)
-        broken = isinstance(error, openai.InternalServerError)
-        if not (refused or (broken and not way.settled)) or is_about_context(error):
+    def _named(self, way: Abilities, failure: ReplyError) -> dict[str, Any]:
+        """Return the ability that a failure denies by its name; empty where it names none."""
+        if way.settled or failure.status not in _ABOUT_CALL:
+            return {}
+        if way.token_limit == "max_tokens" and names(failure, "max_tokens"):
+            return {"token_limit": "max_completion_tokens"}
+        if way.temperature and names(failure, "temperature"):
+            return {"temperature": False}
+        return {"system": False} if way.system and is_about_system(failure) else {}
+
+    def _adapt(self, way: Abilities, failure: ReplyError) -> bool:
+        """Return whether there is another way of asking after a failure, which is taken from now on."""
+        if failure.status not in _ABOUT_CALL or way.settled or is_about_context(failure):
             return False
-        if self.abilities != way:
+        if _way(self.abilities) != _way(way):
             return True  # another call has found another way meanwhile
-        if way.token_limit == "max_tokens" and names(error, "max_tokens"):
-            self.learn(token_limit="max_completion_tokens")
-        elif way.temperature and names(error, "temperature"):
-            self.learn(temperature=False)
-        elif not way.settled and way.form.below is not None:
-            self.learn(form=way.form.below)
-        else:
+        if named := self._named(way, failure):
+            self.learn(**named)
+            return True
+        if is_about_text(failure) or failure.said == self._ladder_failed:
             return False
-        return True
+        if way.form is Format.LIMITED and is_about_form(failure):
+            self.learn(form=Format.OBJECT)
+            return True
+        return self._step_down(way, failure.said)
+
+    def _step_down(self, way: Abilities, said: str) -> bool:
+        """Take the next rung of the ladder; return False at its end, where the next call begins at its top."""
+        if way.form.below is not None:
+            self.learn(form=way.form.below)
+            return True
+        if self._begun_at is not Format.LIMITED:  # what was remembered is wrong
+            self._begun_at = Format.LIMITED
+            self.forget()
+            return True
+        self._ladder_failed = said
+        self.learn(form=Format.LIMITED)
+        return False
 
     def _try_otherwise(self, way: Abilities, reply: Reply, reason: Unread) -> bool:
         """Return whether there is another way of asking after a reply of which nothing is of use."""
         if not way.thinks and reason in _OUT_OF_ROOM and (reply.thinks or reason is Unread.THINKING):
             self.learn(thinks=True)
             return True
-        if way.settled or reason is Unread.REFUSED or way.form.below is None:
+        if way.settled or reason is Unread.REFUSED:
             return False
-        self.learn(form=way.form.below)
-        return True
+        if reason is Unread.CUT and not self._cut:
+            self._cut = True  # of one call; a server that writes on and on under a schema cuts the next as well
+            return False
+        return self._ladder_failed is None and self._step_down(way, "")
+
+    async def _error(self, client: httpx.AsyncClient, failure: ReplyError) -> EncoderError:
+        """Return the error for a failure: about one call, or about the endpoint."""
+        settled = self.abilities.settled
+        models = await self._models(client) if failure.status in (400, 404) and not settled else ""
+        error = explained(failure, self.place, models, settled=settled)
+        odd = failure.status in (200, *_TRANSIENT) and (settled or failure.status != 200)
+        if odd or is_about_context(failure) or failure.status in _ABOUT_CALL:
+            return CallRefusedError(Unread.ODD if odd else Unread.BLOCKED, error)
+        if failure.status == 403 and (settled or is_about_text(failure)):
+            return CallRefusedError(Unread.BLOCKED, error)
+        return error
+
+    async def _models(self, client: httpx.AsyncClient) -> str:
+        """Return a sentence that names models of the endpoint; an empty one where it names none, or has this one."""
+        try:
+            with anyio.fail_after(5):
+                listed = await fetch(client, f"{self.place.url}/models")
+            known = [str(model["id"]) for model in listed["data"]]
+        except (ReplyError, httpx.HTTPError, TimeoutError, KeyError, TypeError):
+            return ""
+        if not known or self.place.model in known:
+            return ""
+        return f"It has {', '.join(difflib.get_close_matches(self.place.model, known, 5, 0.3) or known[:5])}."
 
 
 _OUT_OF_ROOM = (Unread.CUT, Unread.THINKING, Unread.REASONING, Unread.EMPTY)
 
 
-async def _plain(request: httpx.Request) -> None:
-    """Take off a request whatever the environment put on it for another endpoint: keys, organisations, own headers."""
-    for header in set(request.headers) - _PLAIN_HEADERS:
-        del request.headers[header]
+def _way(abilities: Abilities) -> tuple[object, ...]:
+    return abilities.form, abilities.token_limit, abilities.temperature, abilities.system
 
 
-def _reply(made: Any, place: Place) -> Reply:  # noqa: ANN401 - what servers send instead of a ChatCompletion
-    """Take from a completion what is read; compatible servers leave parts of it out."""
-    try:
-        choice = made.choices[0]
-        message = choice.message
-        content = message.content
-    except (AttributeError, IndexError, TypeError):
-        raise no_completion(place) from None
-    details = getattr(made.usage, "completion_tokens_details", None)
-    reasoning = getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None) or ""
-    return Reply(
-        content if isinstance(content, str) else None,
-        finish=choice.finish_reason or "stop",
-        refusal=message.refusal or "",
-        reasoning=str(reasoning),
-        reasoning_tokens=int(getattr(details, "reasoning_tokens", None) or 0),
-    )
+def _whole(said: Any) -> int:  # noqa: ANN401 - JSON
+    return said if isinstance(said, int) else 0
+
+
+_endpoints: dict[tuple[str, str], Endpoint] = {}
+_paces: dict[str, Pace] = {}
+_lock = Lock()
+
+
+def endpoint_at(place: Place) -> Endpoint:
+    """Return the one endpoint of this process for a place: what is learned of it and its pace are shared."""
+    with _lock:
+        known = _endpoints.get((place.url, place.model))
+        if known is None:
+            pace = _paces.setdefault(f"{place.url.partition(':')[0]}://{place.host}", Pace())
+            known = _endpoints[place.url, place.model] = Endpoint(place, pace)
+        known.place = place  # the key in the environment can be meant for it now, or no longer
+        return known
+
+
+def forget_all() -> None:
+    """Forget the endpoints of this process, as tests do between servers."""
+    with _lock:
+        _endpoints.clear()
+        _paces.clear()

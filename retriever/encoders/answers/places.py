@@ -48,10 +48,11 @@ def find_place(name: str) -> Place:
     """
     rest = name.removeprefix(f"{METHOD}:")
     own = os.environ.get(BASE_URL, "").strip()
+    key = os.environ.get(API_KEY, "").strip()
     given, model = "", rest
     if rest.lower().startswith(("http://", "https://")):
         given, _, model = rest.partition("#")
-    elif not own and not os.environ.get(API_KEY):
+    elif not own and not key:
         raise EncoderError(
             f"No endpoint is named for {name}.",
             hint=f"Set {BASE_URL} (http://localhost:11434/v1 for Ollama), or say {METHOD}:URL#MODEL.",
@@ -59,14 +60,30 @@ def find_place(name: str) -> Place:
     if not model.strip():
         raise EncoderError(f"{_shown(given) or name!r} names no model.", hint=_FORM)
     own = own or _OPENAI
-    url = _checked(given or own)
+    url = _checked(given or own, "" if given else BASE_URL)
     loopback = is_loopback(url.hostname or "")
     if url.scheme == "http" and not loopback and os.environ.get(ALLOW_HTTP) != "1":
         raise EncoderError(
             f"{url.netloc} would get texts over an unencrypted connection.",
             hint=f"Name its https address; where the network between is trusted, --allow-http or {ALLOW_HTTP}=1.",
         )
-    return Place(model, url.geturl().rstrip("/"), url.netloc, loopback, _origin(url) == _origin(urlsplit(own)))
+    return Place(model, url.geturl().rstrip("/"), url.netloc, loopback, _origin(url) == _own_origin(own))
+
+
+def key_for(place: Place) -> str:
+    """Return the key in the environment, without blanks around it; empty where there is none for a place.
+
+    Raises:
+        EncoderError: it holds a character that no header takes, which is not shown.
+    """
+    key = os.environ.get(API_KEY, "").strip() if place.keyed else ""
+    wrong = next((at for at, character in enumerate(key, 1) if not "!" <= character <= "~"), None)
+    if wrong is not None:
+        raise EncoderError(
+            f"Character {wrong} of the key in {API_KEY} is one that no key has.",
+            hint="Copy the key again: a line break, a blank or a typographic quote came along.",
+        )
+    return key
 
 
 def is_loopback(host: str) -> bool:
@@ -79,8 +96,8 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _checked(address: str) -> SplitResult:
-    """Return the parts of an endpoint's address.
+def _checked(address: str, variable: str) -> SplitResult:
+    """Return the parts of an endpoint's address, which a variable names or, where that is empty, the user.
 
     Raises:
         EncoderError: it is none, or holds a secret, which would be stored and shown with the name.
@@ -90,21 +107,36 @@ def _checked(address: str) -> SplitResult:
         port = url.port  # raises where it is no number
     except ValueError:
         url, port = urlsplit(""), None
+    if variable and "://" not in address:
+        raise EncoderError(
+            f"{variable} is {_shown(address)!r} and lacks http:// or https://.",
+            hint=f"Set it to the whole address, such as {variable}=http://localhost:11434/v1.",
+        )
     if url.scheme not in ("http", "https") or not url.hostname or port == 0:
-        raise EncoderError(f"{_shown(address)!r} is no address of an endpoint.", hint=_FORM)
+        named = f"{variable} is {_shown(address)!r}, which" if variable else repr(_shown(address))
+        raise EncoderError(f"{named} is no address of an endpoint.", hint=_FORM)
     if "@" in url.netloc or url.query or url.fragment:
         raise EncoderError(
             f"The address of {url.hostname} holds more than host and path.",
-            hint=f"A key goes into the environment, as {API_KEY}.",
+            hint=f"A key goes into the environment, as {API_KEY}; a query is not taken: Azure's address without one "
+            "ends in /openai/v1.",
         )
     return url
 
 
 def _shown(address: str) -> str:
     """Return an address without what may be a secret in it."""
-    scheme, _, rest = address.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}" if rest else scheme
+    scheme, mark, rest = address.rpartition("://")
+    return f"{scheme}{mark}{rest.rpartition('@')[2].partition('?')[0].partition('#')[0]}"
 
 
 def _origin(url: SplitResult) -> tuple[str, str | None, int | None]:
     return url.scheme, url.hostname, url.port or {"http": 80, "https": 443}.get(url.scheme)
+
+
+def _own_origin(address: str) -> tuple[str, str | None, int | None] | None:
+    """Return the origin of the user's own endpoint; None where its address is none, and the key goes nowhere."""
+    try:
+        return _origin(urlsplit(address))
+    except ValueError:
+        return None

@@ -1,89 +1,152 @@
-"""What the errors of an endpoint mean: another way to ask, or an error of ours with the next step."""
+"""Failures of an endpoint: what they are about, and the error of ours that says the next step."""
 
-import os
 import re
+import ssl
 
-import openai
+import httpx
 
 from retriever.core.errors import EncoderError
-from retriever.core.text import shortened
+from retriever.encoders.answers.answerer import Unread
+from retriever.encoders.answers.exchange import ReplyError
 from retriever.encoders.answers.places import API_KEY, BASE_URL, Place
 
+CALL_SECONDS = "RETRIEVER_CALL_SECONDS"
+"""The variable that sets how many seconds a call may take."""
+
+TOKENS_A_MINUTE = "RETRIEVER_TOKENS_A_MINUTE"
+"""The variable that limits the tokens of a minute, sent and allowed in replies; without it there is no limit."""
+
+KEPT = "Answers until now are kept."
 _CONTEXT = re.compile(r"context[ _](?:length|window|size)|n_ctx|maximum context|too many tokens", re.IGNORECASE)
+_FILTER = re.compile(
+    r"content[ _-]?(?:filter|management|policy)|moderat|flagged|safety|responsible ai|inappropriate", re.IGNORECASE
+)
+_SYSTEM_ROLE = re.compile(
+    r"system[ _](?:role|message|prompt|instruction)|role\W{0,3}system|developer instruction|roles must alternate"
+    r"|only user and assistant|unknown variant.{0,3}system",
+    re.IGNORECASE,
+)
+_KEYWORD = re.compile(r"max_?length|(?:min|max)_?items|enum|invalid schema|not permitted|keyword", re.IGNORECASE)
+_FORM = re.compile(r"response_format|json_schema", re.IGNORECASE)
+_QUOTA = re.compile(r"quota|billing|credit", re.IGNORECASE)
 
 
-def message_of(error: openai.APIError) -> str:
-    """Return an error's own words, shortened to one line; the key is never among them."""
-    key = os.environ.get(API_KEY, "")
-    body = error.body
-    said = str(body["message"]) if isinstance(body, dict) and body.get("message") else error.message
-    return shortened(said.replace(key, "***") if key else said, 300)
+class CallRefusedError(EncoderError):
+    """An endpoint refuses a call, or fails at it, and may take another.
+
+    Attributes:
+        reason: why its texts have no answers.
+        patient: whether the call had the longer limit of a slow endpoint.
+    """
+
+    def __init__(self, reason: Unread, error: EncoderError, *, patient: bool = False) -> None:
+        super().__init__(error.message, hint=error.hint)
+        self.reason = reason
+        self.patient = patient
 
 
-def is_about_context(error: openai.APIError) -> bool:
-    """Return whether an endpoint says that a call is longer than its model reads."""
-    return error.code == "context_length_exceeded" or _CONTEXT.search(error.message) is not None
+def is_about_context(failure: ReplyError) -> bool:
+    """Return whether a call is longer than the model reads."""
+    return _CONTEXT.search(f"{failure.code} {failure.said}") is not None
 
 
-def names(error: openai.APIError, parameter: str) -> bool:
-    """Return whether an error is about a parameter of the request."""
-    return error.param == parameter or parameter in error.message
+def is_about_text(failure: ReplyError) -> bool:
+    """Return whether a provider's filter blocks a text of the call."""
+    return _FILTER.search(f"{failure.code} {failure.said}") is not None
 
 
-def explained(error: openai.APIError, place: Place) -> EncoderError:
-    """Return the error that a user gets, with host, model and the next step."""
-    if isinstance(error, openai.APITimeoutError):
-        return EncoderError(
-            f"{place.host} took too long to answer.", hint=f"Try again, or a smaller model than {place.model}."
-        )
-    if isinstance(error, openai.APIConnectionError):
-        return EncoderError(
-            f"{place.host}, which should have {place.model}, cannot be reached.",
-            hint=f"Start its server, or check the address: {BASE_URL}, or chat:URL#MODEL.",
-        )
-    if not isinstance(error, openai.APIStatusError):
-        return no_completion(place)
-    return _by_status(error, place)
+def is_about_system(failure: ReplyError) -> bool:
+    """Return whether the model takes no message of the system."""
+    return _SYSTEM_ROLE.search(failure.said) is not None
 
 
-def no_completion(place: Place) -> EncoderError:
-    """Return the error of a reply that is none of a chat endpoint."""
+def is_about_form(failure: ReplyError) -> bool:
+    """Return whether the form is refused as such, and not a keyword of its schema."""
+    return _FORM.search(failure.said) is not None and _KEYWORD.search(failure.said) is None
+
+
+def is_about_quota(failure: ReplyError) -> bool:
+    """Return whether waiting is of no use, since something has to be paid."""
+    return _QUOTA.search(f"{failure.code} {failure.said}") is not None
+
+
+def names(failure: ReplyError, parameter: str) -> bool:
+    """Return whether a failure is about a parameter of the request."""
+    return parameter in f"{failure.code} {failure.said}"
+
+
+def late(place: Place, seconds: float) -> EncoderError:
+    """Return the error of an endpoint that does not answer in time."""
     return EncoderError(
-        f"{place.host} sent no chat completion for {place.model}.",
-        hint="The address must be that of an OpenAI-compatible endpoint; it usually ends in /v1.",
+        f"{place.host} took longer than {seconds:.0f} s to answer with {place.model}.",
+        hint=f"Allow a call more with {CALL_SECONDS}, or name a faster model. {KEPT}",
     )
 
 
-def _by_status(error: openai.APIStatusError, place: Place) -> EncoderError:
-    status = error.status_code
-    where = f"{place.host} ({place.model})"
-    if status in (401, 403):
-        if place.keyed:
-            hint = f"Check the key in {API_KEY}, and whether it may use {place.model}."
-        else:
-            hint = f"The key in {API_KEY} is sent to {BASE_URL} alone; set that to {place.url} if the key is for it."
-        return EncoderError(f"{where} refused access with status {status}.", hint=hint)
+def unreachable(error: httpx.TransportError, place: Place) -> EncoderError:
+    """Return the error of an endpoint to which there is no connection."""
+    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        return EncoderError(
+            f"The certificate of {place.host} is not trusted: {error}.",
+            hint="Set SSL_CERT_FILE to a file that holds the certificate of who signed it.",
+        )
+    if isinstance(error.__cause__, ssl.SSLError) or "SSL" in str(error):
+        return EncoderError(f"{place.host} speaks no https: {error}.", hint="Check the port, or say http://.")
+    said = f" ({error})" if str(error) else ""
+    return EncoderError(
+        f"{place.host}, which should have {place.model}, cannot be reached{said}.",
+        hint=f"Start its server, or check the address: {BASE_URL}, or chat:URL#MODEL. {KEPT}",
+    )
+
+
+def explained(failure: ReplyError, place: Place, models: str, *, settled: bool) -> EncoderError:
+    """Return the error that a user gets, with host, model and the next step.
+
+    Args:
+        failure: of the endpoint.
+        place: where it is.
+        models: a sentence that names the endpoint's models, or an empty one.
+        settled: whether it answered before.
+    """
+    status, where = failure.status, f"{place.host} ({place.model})"
+    said = f": {failure.said}" if failure.said else ""
+    said += ". That is a web page, as a proxy before the server sends it" if failure.page else ""
+    if status == 200:
+        hint = "The address must be that of an OpenAI-compatible endpoint; it usually ends in /v1."
+        hint = f"See the log of the server, or of a proxy before it. {KEPT}" if settled else hint
+        return EncoderError(f"{place.host} sent no chat completion for {place.model}{said}.", hint=hint)
     if 300 <= status < 400:
         return EncoderError(
             f"{where} wants calls to go to another address, and texts are not sent on.",
             hint="Name the address that it leads to, if that is one to trust.",
         )
-    if status == 404:
+    if is_about_context(failure) or status == 413:
         return EncoderError(
-            f"{place.host} has no model {place.model}, or no chat endpoint at {place.url}: {message_of(error)}",
-            hint="Check the model's name on the server; the address usually ends in /v1.",
-        )
-    if is_about_context(error):
-        return EncoderError(
-            f"A call is too long for {where}: {message_of(error)}",
+            f"A call is too long for {where}{said}.",
             hint="Give the model a context of 4,096 tokens or more on its server.",
         )
-    if status == 429:
-        return EncoderError(
-            f"{where} gives no more answers for now: {message_of(error)}",
-            hint="Go on later; answers until now are kept.",
-        )
-    return EncoderError(
-        f"{where} failed with status {status}: {message_of(error)}",
-        hint="See the server's log; answers until now are kept.",
-    )
+    if status in (401, 403) and not place.keyed:
+        hint = f"The key in {API_KEY} is sent to {BASE_URL} alone; set that to {place.url} if the key is for it."
+    else:
+        hint = _HINTS.get(status, f"See the server's log. {KEPT}").format(model=place.model)
+    failed = _FAILED.get(status, "failed with status {status}").format(status=status, url=place.url)
+    if status == 429 and failure.retry_after:
+        failed = f"gives no more answers for {failure.retry_after:.0f} s"
+    return EncoderError(f"{where} {failed}{said}.", hint=f"{models} {hint}".strip())
+
+
+_FAILED = {
+    401: "refused access with status 401",
+    402: "wants to be paid (status 402)",
+    403: "refused access with status 403",
+    404: "has no such model, or there is no chat endpoint at {url}",
+    429: "gives no more answers for now",
+}
+_HINTS = {
+    400: f"Check the model's name, and the key in {API_KEY}.",
+    401: f"Check the key in {API_KEY}, and whether it may use {{model}}.",
+    402: f"Look at the credits of your account. {KEPT}",
+    403: f"Check the key in {API_KEY}, and whether it may use {{model}} from here.",
+    404: "Check the model's name on the server; the address usually ends in /v1.",
+    429: f"Look at your account's limits, or keep below them with {TOKENS_A_MINUTE}. {KEPT}",
+}

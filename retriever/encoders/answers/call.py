@@ -1,0 +1,163 @@
+"""A call to a language model: its messages, the schema of its reply, and the check of it. Pure, as `wire` is.
+
+Instructions stand in the system message. The one user message is a JSON object, and so is the reply.
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, cast
+
+from pydantic import BaseModel
+
+from retriever.core.types import JSON
+from retriever.encoders.answers.answerer import Answerer, C, CheckedReply, Spend, Unread
+from retriever.encoders.answers.replies import UnusableError, content_of, parsed
+from retriever.encoders.answers.wire import Format, Reply
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class Call(ABC, Generic[C]):
+    """A call; a subclass says what it sends, and makes a checked reply of what the model wrote.
+
+    Attributes:
+        name: of the schema.
+        reply: the form of a reply, as pydantic reads it; readers of other shapes stand in its validators.
+        reply_tokens: tokens that a reply may have.
+    """
+
+    name: ClassVar[str]
+    reply: ClassVar[type[BaseModel]]
+    reply_tokens: int
+
+    @abstractmethod
+    def system(self, form: Format) -> str:
+        """Return the instructions."""
+
+    @abstractmethod
+    def content(self) -> Mapping[str, JSON]:
+        """Return the object that the user's message holds."""
+
+    @abstractmethod
+    def checked(self, written: Any) -> C:  # noqa: ANN401 - a model of the class `reply`
+        """Check what the model wrote; may raise `UnusableError`."""
+
+    @abstractmethod
+    def unusable(self, reason: Unread) -> C:
+        """Return the checked reply of which nothing can be used."""
+
+    def limits(self) -> Mapping[str, Mapping[str, JSON]]:
+        """Return keywords for the schema, by the path of the value they limit, as `schema_of` takes them."""
+        return {}
+
+    def messages(self, form: Format) -> list[dict[str, str]]:
+        """Return the message of the system and that of the user."""
+        content = json.dumps(self.content(), ensure_ascii=False)
+        return [{"role": "system", "content": self.system(form)}, {"role": "user", "content": content}]
+
+    def response_format(self, form: Format) -> JSON:
+        """Return the ``response_format``; None where the rung has none."""
+        if form is Format.LINES:
+            return None
+        if form is Format.OBJECT:
+            return {"type": "json_object"}
+        schema = schema_of(self.reply, self.limits() if form is Format.LIMITED else {})
+        return {"type": "json_schema", "json_schema": {"name": self.name, "strict": True, "schema": schema}}
+
+    def written(self, content: str, form: Format) -> BaseModel:
+        """Return what the model wrote; raises `UnusableError` where it has another form."""
+        return parsed(content, self.reply)
+
+    def check(self, reply: Reply, form: Format) -> C:
+        """Check a reply, whatever the server promised of its form."""
+        try:
+            content = content_of(reply)
+            return self.checked(self.written(content, form))
+        except UnusableError as unusable:
+            cut = unusable.reason is Unread.BROKEN and reply.finish == "length"
+            return self.unusable(Unread.CUT if cut else unusable.reason)
+
+
+def schema_of(model: type[BaseModel], limits: Mapping[str, Mapping[str, JSON]]) -> JSON:
+    """Return the strict JSON schema of a model, without references.
+
+    Args:
+        model: lists, strings and other models are its fields.
+        limits: further keywords by path: ``texts`` is a field, ``texts[]`` an item of its list.
+    """
+    document = model.model_json_schema()
+    known: Mapping[str, Mapping[str, Any]] = document.get("$defs", {})
+
+    def strict(node: Mapping[str, Any], path: str) -> dict[str, Any]:
+        node = known[node["$ref"].rpartition("/")[2]] if "$ref" in node else node
+        made: dict[str, Any] = {"type": node["type"]}
+        if "properties" in node:
+            fields = node["properties"].items()
+            made["properties"] = {name: strict(part, f"{path}.{name}".lstrip(".")) for name, part in fields}
+            made |= {"required": list(node["properties"]), "additionalProperties": False}
+        if "items" in node:
+            made["items"] = strict(node["items"], f"{path}[]")
+        return {**made, **limits.get(path, {})}
+
+    return cast("JSON", strict(document, ""))
+
+
+class Refusable(CheckedReply, Protocol):
+    """A checked reply that can be refused as a whole."""
+
+    @property
+    def refused(self) -> str:
+        """Why there is nothing to take; empty where there is."""
+        ...
+
+
+R = TypeVar("R", bound=Refusable)
+
+
+class RefusableCall(Call[R]):
+    """A call that can be sent once more with the reason why its last reply was refused."""
+
+    @abstractmethod
+    def again(self, reason: str) -> Self:
+        """Return the call that is sent after a refused reply."""
+
+
+Q = TypeVar("Q", bound=RefusableCall[Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Sent(Generic[R]):
+    """The last checked reply to a call, and why it is refused; empty where it is taken."""
+
+    checked: R
+    refused: str
+
+
+def send_twice(
+    answerer: Answerer,
+    call: Q,
+    refusal: Callable[[Q, Any], str] = lambda call, checked: "",
+    *,
+    spend: Spend | None = None,
+) -> Sent[Any]:
+    """Send a call, and once more with the reason where its reply is refused.
+
+    Args:
+        answerer: who is asked.
+        call: the first of at most two.
+        refusal: says why a reply that its own check takes is refused nevertheless, given the call that was sent; empty
+            to take it.
+        spend: called with tokens.
+
+    Raises:
+        EncoderError: the model cannot be asked.
+    """
+    checked = answerer.send(call, spend=spend)
+    reason = checked.refused or refusal(call, checked)
+    if reason:
+        call = call.again(reason)
+        checked = answerer.send(call, spend=spend)
+        reason = checked.refused or refusal(call, checked)
+    return Sent(checked, reason)
