@@ -6,7 +6,6 @@ another encoder takes its vectors from them again.
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from retriever.core.types import Ids
 from retriever.store.columns import as_ids, content_batches
@@ -72,6 +71,10 @@ class AnswerTable(Table):
             )
         )
 
+    def asked(self, reader: str, question: str) -> Ids:
+        """Return the texts that the reader was asked about under a question, or that are answered, ascending."""
+        return self.held(reader, question)  # refusals are not kept yet
+
     def take_back(self, question: str, content_ids: Sequence[int] | Ids) -> None:
         """Remove answers that were handed in; those of readers stay."""
         with self._db.writing():
@@ -88,31 +91,3 @@ class AnswerTable(Table):
         with self._db.escaped_text():
             rows = self._db.rows(f"{_WANTED} ORDER BY answer_id")
         return {answer_id: str(row[1]) for answer_id, *row, checksum in rows if answer_checksum(*row) != checksum}
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnText:
-    """A text of a sample: the round that drew it, and its chance then."""
-
-    content_id: int
-    round: int
-    chance: float
-
-
-class SampleTable(Table):
-    """The texts that were drawn to be read for views."""
-
-    def get(self, view_id: int, population: bytes) -> list[DrawnText]:
-        """Return the texts that were drawn for a view from a population, known by its hash."""
-        rows = self._db.rows(
-            "SELECT content_id, round, chance FROM samples WHERE view_id = ? AND population = ?", (view_id, population)
-        )
-        return [DrawnText(*row) for row in rows]
-
-    def put(self, view_id: int, population: bytes, drawn: Sequence[DrawnText]) -> None:
-        """Store texts that were drawn; those that were drawn before keep their round and chance."""
-        with self._db.writing(data=False):
-            self._db.write_many(
-                "INSERT INTO samples VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                [(view_id, population, text.content_id, text.round, text.chance) for text in drawn],
-            )
