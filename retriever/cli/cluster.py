@@ -322,7 +322,7 @@ def report(  # noqa: PLR0913 - one parameter per option
 
     Example: retriever report complaints -o complaints.html --by product --period quarter
     """
-    from retriever.clusters.groups import groups_of, require_drawn
+    from retriever.clusters.groups import groups_of
     from retriever.clusters.index_numbers import check_fields, numbers_of, usual_segments
     from retriever.clusters.periods import period_unit
     from retriever.clusters.report import make_report, model_names, report_format, write_report
@@ -337,7 +337,6 @@ def report(  # noqa: PLR0913 - one parameter per option
         check_fields(opened, by or (), stars, date, where=where)
         clustering = opened.clusterings.get(name, progress=line.show)
         segments = tuple(by) if by else usual_segments(opened)
-        require_drawn(clustering)
         groups = groups_of(clustering)
         counted = numbers_of(opened, groups, segments, period=unit, stars=stars, date=date, where=where)
         status = opened.status()

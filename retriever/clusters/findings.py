@@ -14,8 +14,10 @@ _MIRRORED = 2  # groups whose effects on the mean are one fact
 _NO_ANSWERS = frozenset({*EMPTY, OTHER, NONE_OF_THESE})  # groups that no sentence is about
 
 
-def percent(share: Interval, total: int) -> str:
-    """Format a share of some reviews with its interval, or as a count where these are fewer than `FEW`."""
+def percent(share: Interval | None, total: int) -> str:
+    """Format a share of reviews with its interval, or as a count where these are fewer than `FEW`; none is a dash."""
+    if share is None:
+        return "-"
     if total < FEW:
         return amount(share.value * total, total)
     return f"{percentage(share.value)} ({percentage(share.low)} to {percentage(share.high)})"
@@ -47,7 +49,7 @@ def findings(numbers: Numbers, *, similar: bool) -> list[str]:
         return _segments(numbers, groups)
     said = _about_ratings(numbers, groups)
     if numbers.stars is None and groups:
-        largest = max(groups, key=lambda group: group.share.value)
+        largest = max(groups, key=lambda group: group.share.value if group.share else 0.0)
         said.append(f"“{largest.name}” is the largest group: {_of_all(numbers, largest)}.")
     found = difference_found(numbers)
     if found is not None:
@@ -94,11 +96,11 @@ def changes(numbers: Numbers) -> str:
 
 
 def _groups(numbers: Numbers) -> list[GroupNumbers]:
-    """Return the groups that findings are about: answers that ten reviews or more give."""
+    """Return the groups that findings are about: answers that ten reviews or more give, with a share."""
     return [
         group
         for group in numbers.groups
-        if len(group.reviews) >= _LEAST_OF_GROUP and group.name.casefold() not in _NO_ANSWERS
+        if group.share and len(group.reviews) >= _LEAST_OF_GROUP and group.name.casefold() not in _NO_ANSWERS
     ]
 
 

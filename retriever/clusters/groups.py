@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from retriever.clusters.arithmetic.naming import answer_words
 from retriever.clusters.clustering import Clustering
-from retriever.core.errors import UsageError
 from retriever.core.types import Document
 from retriever.encoders.answers.answerer import NOT_SAID
 
@@ -70,7 +69,8 @@ class Groups:
 def groups_of(found: Clustering) -> Groups:
     """Return a clustering's groups, of its rows, without those that somebody hid.
 
-    Where a sample was read, they are of the texts that were drawn with equal chances, which stand for all.
+    Where a sample was read, they are of the texts that were drawn, which stand for all. Where none was drawn they are
+    of all that were read, and stand for nothing else.
     """
     shown = [cluster for cluster in found.clusters if cluster.number not in found.hidden]
     material, rows = found.material, [found.places[document.id] for document in found.material.documents]
@@ -83,22 +83,7 @@ def groups_of(found: Clustering) -> Groups:
         material.documents, [cluster.number for cluster in shown], [cluster.label for cluster in shown], members, silent
     )
     sampled = found.sampled
-    return groups if sampled is None or sampled.whole else groups.only(sampled.evenly)
-
-
-def require_drawn(found: Clustering) -> None:
-    """Refuse to say something of all texts where none of those that were read was drawn at random.
-
-    Raises:
-        UsageError: none was, and others were not read.
-    """
-    sampled = found.sampled
-    if sampled is not None and not sampled.whole and not sampled.evenly:
-        raise UsageError(
-            f"None of the texts that were read was drawn at random: they say nothing of the other "
-            f"{sampled.texts - sampled.read}.",
-            hint="`retriever cluster --read 300` draws some, `--read all` reads them all.",
-        )
+    return groups if sampled is None or sampled.whole or sampled.withheld else groups.only(sampled.evenly)
 
 
 def _says_nothing(answers: Sequence[str]) -> bool:

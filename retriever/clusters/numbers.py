@@ -5,7 +5,7 @@ Every number has its 95 % interval and the reviews behind it.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -51,7 +51,7 @@ class GroupNumbers:
     Attributes:
         group: its number.
         reviews: ids of its reviews.
-        share: of all reviews.
+        share: of all reviews; None where those that were counted do not stand for them.
         stars: their mean; None where none is rated.
         rated: how many of them are.
         impact: what the mean stars of all would gain were the group's reviews not there; None where too few are rated.
@@ -60,7 +60,7 @@ class GroupNumbers:
     group: int
     name: str
     reviews: Sequence[str]
-    share: Share
+    share: Share | None
     stars: float | None
     rated: int
     impact: Interval | None
@@ -71,10 +71,10 @@ class GroupNumbers:
             "cluster": ordinal(self.group),
             "label": self.name,
             "size": len(self.reviews),
-            "share": self.share.to_json(),
+            "share": _json(self.share),
             "stars": _rounded(self.stars),
             "rated": self.rated,
-            "impact": None if self.impact is None else self.impact.to_json(),
+            "impact": _json(self.impact),
             "reviews": list(self.reviews),
         }
 
@@ -171,7 +171,8 @@ class Numbers:
 
     Attributes:
         stars: mean of all rated reviews; None without any.
-        silent: the share of reviews that answer with nothing, and their ids.
+        silent: the share of reviews that answer with nothing; None as for that of a group.
+        silent_reviews: their ids.
         segments: by field, every value against all other reviews; of two values the more frequent one alone.
         trend: None without dates.
     """
@@ -180,10 +181,15 @@ class Numbers:
     stars: float | None
     rated: int
     groups: Sequence[GroupNumbers]
-    silent: Share
+    silent: Share | None
     silent_reviews: Sequence[str]
     segments: Mapping[str, Sequence[Comparison]]
     trend: Trend | None
+
+    def withheld(self) -> "Numbers":
+        """Return the counts alone: those of reviews that do not stand for others."""
+        groups = [replace(group, share=None, stars=None, rated=0, impact=None) for group in self.groups]
+        return replace(self, stars=None, rated=0, groups=groups, silent=None, segments={}, trend=None)
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
@@ -195,7 +201,7 @@ class Numbers:
             "rated": self.rated,
             "stars": _rounded(self.stars),
             "clusters": [group.to_json() for group in self.groups],
-            "silent": {"share": self.silent.to_json(), "reviews": list(self.silent_reviews)},
+            "silent": {"share": _json(self.silent), "reviews": list(self.silent_reviews)},
             "segments": {name: [comparison.to_json() for comparison in each] for name, each in self.segments.items()},
             "trend": None if self.trend is None else self.trend.to_json([group.group for group in self.groups]),
         }
@@ -311,6 +317,10 @@ def _group(groups: Groups, row: int, ratings: NDArray[np.float64]) -> GroupNumbe
         rated=len(ours),
         impact=intervals.impact(ours, ratings[~members & rated]),
     )
+
+
+def _json(interval: Interval | None) -> dict[str, float] | None:
+    return None if interval is None else interval.to_json()
 
 
 def _rounded(value: float | None) -> float | None:

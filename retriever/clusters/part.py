@@ -373,8 +373,8 @@ class Clusterings:
 
     def _sampled(self, clustering: "Clustering", shown: Source) -> "Sampled":
         """Return what the texts that a language model read say of all."""
-        from retriever.clusters.reading import sampled
+        from retriever.clusters.reading import Population, sampled
 
         request, clusters = clustering.request, [cluster.number for cluster in clustering.clusters]
-        population = selected_contents(self._opened.store, request.where, request.ids)
+        population = Population.selected(self._opened.store, request.where, request.ids)
         return sampled(self._opened, shown, population, clustering.material, clustering.assignments, clusters)

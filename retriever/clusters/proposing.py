@@ -9,24 +9,21 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from retriever.clusters.arithmetic.kmeans import spherical_kmeans
 from retriever.clusters.categories import Category
 from retriever.clusters.phrases import EMPTY, NOTHING, Phrase, counted
-from retriever.core.errors import EncoderError, InputError, RetrieverError
+from retriever.core.errors import InputError, RetrieverError
 from retriever.core.paths import write_output
 from retriever.core.results import SCHEMA_VERSION, KnownAnswers
 from retriever.core.types import Embeddings
 from retriever.encoders.answers.answerer import NOT_SAID
 from retriever.encoders.answers.categories import MOST
 from retriever.encoders.answers.places import METHOD
-from retriever.index.sources.asking import Permit
-
-if TYPE_CHECKING:
-    from retriever.encoders.answers.chat import ChatAnswerer
+from retriever.index.opened import Opened
 
 TEXTS = 30
 """Texts whose answers are looked at where there are no more."""
@@ -151,65 +148,44 @@ class Written:
     fault: str = ""
 
 
-def write_categories(by: str, instruction: str, answers: Sequence[str], permit: Permit) -> Written | None:
+def write_categories(opened: Opened, by: str, instruction: str, answers: Sequence[str]) -> Written | None:
     """Ask a language model for categories of its answers, once more where a reply is refused.
 
     An answer that seems to speak to the model is not sent.
 
     Args:
+        opened: the index.
         by: who answered.
         instruction: the question.
         answers: to it.
-        permit: what may be sent.
 
     Returns:
         None where who answered is no model at a chat endpoint.
-
-    Raises:
-        ConsentError: answers would leave this machine, and nobody allowed their host.
-        ReadingLimitError: a server's request asks for more than a limit allows.
     """
-    if not by.startswith(f"{METHOD}:"):
-        return None
-    from retriever.encoders.answers.loading import load_answerer
-
-    try:
-        reader = load_answerer(by)
-    except RetrieverError as error:  # the answers are here, and who gave them cannot be asked now
-        return Written(fault=str(error))
-    from retriever.encoders.answers.chat import ChatAnswerer
-
-    return _written(reader, instruction, answers, permit) if isinstance(reader, ChatAnswerer) else None
-
-
-def _written(reader: "ChatAnswerer", instruction: str, answers: Sequence[str], permit: Permit) -> Written:
-    from retriever.encoders.answers.categories import SYSTEM, CategoriesCall
+    from retriever.encoders.answers.categories import CategoriesCall
     from retriever.encoders.answers.wire import addresses_reader, estimated_tokens
 
+    if not by.startswith(f"{METHOD}:"):
+        return None
     phrases = [phrase for phrase in counted(answers) if phrase.text.casefold() not in EMPTY]
     phrases = [phrase for phrase in phrases if not addresses_reader(phrase.text)]
     tokens = accumulate(_ITEM_TOKENS + estimated_tokens(json.dumps(phrase.text)) for phrase in phrases)
     phrases = phrases[: sum(so_far <= SENT_TOKENS for so_far in tokens)]
-    call, fault = CategoriesCall(instruction, [phrase.text for phrase in phrases]), ""
-    for _ in range(2):
-        if len(phrases) < 2:
-            return Written()
-        if permit.admit(reader.spec, call.answers, [SYSTEM + instruction]) < len(call.answers):
-            return Written(fault="A limit is reached.")
-        try:
-            checked = reader.send(call)
-        except EncoderError as error:
-            return Written(fault=str(error))
-        if checked.categories:
-            return Written(
-                [
-                    Proposed(Category(each.name, each.definition), sum(phrases[row].rows for row in each.rows))
-                    for each in checked.categories
-                ]
-            )
-        fault = checked.fault if checked.whole is None else checked.whole.sentence
-        call = call.again(fault)
-    return Written(fault=fault)
+    if len(phrases) < 2:
+        return Written()
+    call = CategoriesCall(instruction, [phrase.text for phrase in phrases])
+    try:
+        reply = opened.asker.send(by, call, len(phrases), opened.budget)
+    except RetrieverError as error:  # the answers are here, and who gave them cannot be asked now
+        return Written(fault=str(error))
+    if reply.refused:
+        return Written(fault=reply.refused)
+    return Written(
+        [
+            Proposed(Category(each.name, each.definition), sum(phrases[row].rows for row in each.rows))
+            for each in reply.checked.categories
+        ]
+    )
 
 
 def write_proposal(path: Path, proposal: Proposal) -> None:

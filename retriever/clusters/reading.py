@@ -1,7 +1,7 @@
 """Reading a sample of a corpus for a question that a language model answers, and what the sample says of all texts.
 
-At least `sampling.UNIFORM` texts are drawn evenly; the rest of a budget goes where the answer is least sure, once some
-are read. Texts that searches had read count as they are. docs/decisions/sampled-answers.md has the mathematics.
+The sample is all texts up to a place in an order that never changes (`arithmetic.sampling`). Texts that searches read
+count towards a budget. docs/decisions/sampled-answers.md has the mathematics.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,23 +13,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retriever.clusters.arithmetic.estimates import Estimate, share
-from retriever.clusters.arithmetic.kmeans import spherical_kmeans
 from retriever.clusters.arithmetic.prediction import UNREAD, Prediction, agreement, outcome, predict
-from retriever.clusters.arithmetic.sampling import UNIFORM, Sample, draw, weigh
+from retriever.clusters.arithmetic.sampling import Floats, Mask, Sample, due, permanent_numbers, threshold_for
 from retriever.clusters.budget import Read
 from retriever.clusters.material import Material
 from retriever.clusters.references import NONE, ordinal
 from retriever.core.errors import UsageError
-from retriever.core.results import OnIndexing
+from retriever.core.results import IndexingReport, OnIndexing, counting
 from retriever.core.types import Ids
-from retriever.index.completing import complete_with
+from retriever.index.completing import ask
 from retriever.index.opened import Opened
 from retriever.index.selection import selected_contents
-from retriever.index.sources.catalog import Listed, serving
-from retriever.store.answers import GIVEN, DrawnText
+from retriever.index.sources.answers import Answers
+from retriever.index.sources.source import Source
+from retriever.store.answers import GIVEN
+from retriever.store.database import Store
 from retriever.store.filters import Filter
 
-_FEW_GROUPS = 8  # of the first answers, between which other texts are unsure
+_EVERYTHING = ""  # the population of all texts
+_MORE = 100  # texts that are advised to be read where those drawn are too few
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,8 @@ class Sampled:
         commonest: the share of the commonest answer, for comparison.
         predicted: whether predictions are used: they are surely better than the commonest answer.
         shares: by cluster, its share of all texts; `NONE` for that of none.
-        evenly: ids of the documents whose texts were drawn with equal chances and read. Not in the JSON object.
+        evenly: ids of the documents whose texts were drawn and read. Not in the JSON object.
+        missing: how many texts were drawn and have no answer: they came later, or the model gave none.
     """
 
     reader: str
@@ -58,6 +61,7 @@ class Sampled:
     predicted: bool = False
     shares: Mapping[int, Estimate] = field(default_factory=dict)
     evenly: frozenset[str] = frozenset()
+    missing: int = 0
 
     @property
     def whole(self) -> bool:
@@ -65,15 +69,31 @@ class Sampled:
         return self.read == self.texts
 
     @property
+    def withheld(self) -> bool:
+        """Whether nothing can be said of all texts: some were not read, and none of the others was drawn."""
+        return not self.whole and not self.drawn
+
+    @property
     def sentence(self) -> str:
-        """What was read by whom, and whether the rest was predicted."""
+        """What was read by whom, whether the rest was predicted, and what to do where too few were drawn for that."""
         by = "handed in" if self.reader == GIVEN else f"read by {self.reader}"
         if self.whole:
             return f"All {self.texts} texts were {by}."
-        rest = "shares of all texts are estimated from these"
-        if self.predicted and self.agreement is not None:
-            rest += f" and from predictions that are right for {self.agreement:.0%}"
-        return f"{self.read} of {self.texts} texts were {by}, {self.drawn} of them drawn at random; {rest}."
+        said = f"{self.read} of {self.texts} texts were {by}, {self.drawn or 'none'} of them drawn at random"
+        if self.missing:
+            said += f", and {self.missing} more were drawn and have no answer"
+        return f"{said}; {self._rest}."
+
+    @property
+    def _rest(self) -> str:
+        if any(estimate.interval for estimate in self.shares.values()):
+            rest = "shares of all texts are estimated from those drawn"
+            if self.predicted and self.agreement is not None:
+                rest += f" and from predictions that are right for {self.agreement:.0%}"
+            return rest
+        wanted = self.read + self.missing + _MORE
+        more = "all" if wanted >= self.texts else str(wanted)
+        return "they are too few for shares of all texts" + ("" if self.reader == GIVEN else f": use `--read {more}`")
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
@@ -82,6 +102,7 @@ class Sampled:
             "texts": self.texts,
             "read": self.read,
             "drawn": self.drawn,
+            "missing": self.missing,
             "predicted": self.predicted,
             "agreement": _rounded(self.agreement),
             "commonest": _rounded(self.commonest),
@@ -89,9 +110,38 @@ class Sampled:
         }
 
 
-def read_by_model(opened: Opened, shown: Listed) -> bool:
+@dataclass(frozen=True, slots=True)
+class Population:
+    """The texts that a request is about.
+
+    Attributes:
+        contents: (n,) their content ids, ascending.
+        name: by which their sample is kept; empty for all texts of the index.
+    """
+
+    contents: Ids
+    name: str
+
+    @classmethod
+    def selected(cls, store: Store, where: Filter | None, ids: frozenset[str] | None) -> "Population":
+        """Return the texts of the documents that a filter accepts and that are among some ids; None for all."""
+        name = _EVERYTHING if where is None else where.expression.strip()
+        if ids is not None:
+            name = f"{sha256(repr(sorted(ids)).encode()).hexdigest()} {name}"
+        return cls(selected_contents(store, where, ids), name)
+
+    def numbers(self, store: Store) -> Floats:
+        """Return the permanent random number (n,) of every text."""
+        return permanent_numbers(store.samples.hashes(self.contents))
+
+    def threshold(self, store: Store, view_id: int) -> float:
+        """Return up to which number texts were drawn for a view, from these alone or from all texts."""
+        return store.samples.threshold(view_id, _EVERYTHING, self.name)
+
+
+def read_by_model(opened: Opened, shown: Source) -> bool:
     """Return whether a language model reads texts for a view; answers that are handed in alone are of none."""
-    return shown.costly and opened.sources.encoder_name(shown) != GIVEN
+    return isinstance(shown, Answers) and shown.by.name != ""
 
 
 def read_sample(
@@ -104,14 +154,15 @@ def read_sample(
 ) -> None:
     """Let a language model that serves an instruction read a sample of some documents.
 
-    What was read before counts, and a larger budget adds to it.
+    The budget is a ceiling over what the question has: texts that were read before, by searches too, count, and those
+    that the model refused. A larger one adds to them.
 
     Args:
         opened: the index.
         instruction: the question.
         where: only documents that this filter accepts; None for all.
         ids: the documents; None for all.
-        read: texts to read; ``all`` draws no sample.
+        read: texts that may be read in all.
         progress: called with the growing report.
 
     Raises:
@@ -119,38 +170,34 @@ def read_sample(
     """
     if read != "all" and read < 1:
         raise UsageError(f"{read} texts are to be read.", hint="Give a number from 1, or all.")
-    shown = serving(opened.sources.listed(), instruction)
-    if shown is None or not read_by_model(opened, shown):
+    shown = opened.sources.active(instruction)
+    if not isinstance(shown, Answers) or not shown.by.name:
         return
-    population = selected_contents(opened.store, where, ids)
-    answered = opened.sources.open(shown).contents(opened.sources.held)
-    wanted = len(population) if read == "all" else min(read, len(population))
-    opened.permit.expect(wanted - (0 if answered is None else len(np.intersect1d(answered, population))))
+    store, view_id = opened.store, shown.view_id
+    population = Population.selected(store, where, ids)
+    numbers, most = population.numbers(store), len(population.contents) if read == "all" else read
+    report = IndexingReport(views=[view_id], instructions=[shown.instruction])
 
-    def read_these(contents: Ids) -> None:
-        complete_with(opened, [instruction], contents, part=True, progress=progress)
+    def asked() -> Mask:
+        return ~np.isin(population.contents, shown.unasked(population.contents))
 
-    view_id = shown.view.view_id
-    if read == "all":
-        read_these(population[~_held(opened, view_id, population)])
-        return
-    for first in (True, False):
-        sample, held = _stored_sample(opened, view_id, population), _held(opened, view_id, population)
-        size = min(UNIFORM, read) - int(sample.random.sum()) if first else wanted - int(held.sum())
-        if size > 0:
-            unsure = None if first else _unsure(opened, view_id, population, held)
-            grown = draw(sample, size, known=held, unsure=unsure)
-            rows = np.flatnonzero((grown.rounds > 0) & (sample.rounds == 0))
-            texts = [DrawnText(int(population[row]), int(grown.rounds[row]), float(grown.chances[row])) for row in rows]
-            opened.store.samples.put(view_id, _name(population), texts)
-            sample = grown
-        read_these(population[(sample.rounds > 0) & ~held])  # what was drawn before and not read, too
+    before = asked()
+    threshold = max(threshold_for(most, numbers, before), population.threshold(store, view_id))
+    rows = due(most, threshold, numbers, before)
+    try:
+        ask(opened, shown, population.contents[rows], counting(report, progress))
+    finally:
+        reached = np.flatnonzero(asked()[rows])  # a limit, or an error, may have stopped the reading
+        if len(reached) < len(rows):
+            threshold = float(numbers[rows[reached[-1]]]) if len(reached) else 0.0
+        if threshold > population.threshold(store, view_id):
+            store.samples.extend(view_id, population.name, threshold)
 
 
 def sampled(
     opened: Opened,
-    shown: Listed,
-    population: Ids,
+    shown: Source,
+    population: Population,
     material: Material,
     assignments: Mapping[str, int],
     clusters: Sequence[int],
@@ -160,75 +207,46 @@ def sampled(
     Args:
         opened: the index.
         shown: the view, of answers.
-        population: the contents of all texts, ascending.
+        population: all texts.
         material: the texts that were read.
         assignments: the cluster of each by id, `NONE` for none.
         clusters: their numbers.
     """
-    sample = _stored_sample(opened, shown.view.view_id, population)
     contents = opened.store.documents.known([row.text for row in material.documents])  # by text
     numbers = {contents[row.text]: assignments[row.id] for row in material.documents}
     places = {number: place for place, number in enumerate([*clusters, NONE])}
     labels = {content: places[number] for content, number in numbers.items()}
-    answers = np.array([labels.get(content, UNREAD) for content in population.tolist()], dtype=np.int64)
-    evenly = set(population[(sample.rounds == 1) & (sample.chances < 1)].tolist())
-    read = answers != UNREAD
-    if read.all():
-        sample = Sample(np.ones(len(population), dtype=np.int64), np.ones(len(population)))
-    weights = weigh(sample, read)
-    prediction = None if read.all() else _predicted(opened, population, answers, len(places))
-    judged = None if prediction is None else agreement(prediction, answers, weights)
+    answers = np.array([labels.get(content, UNREAD) for content in population.contents.tolist()], dtype=np.int64)
+    threshold = population.threshold(opened.store, shown.view_id)
+    order = population.numbers(opened.store)
+    sample = Sample.to(threshold, order, answers != UNREAD)
+    whole = bool(sample.read.all())
+    prediction = None if whole else _predicted(opened, population.contents, answers, len(places))
+    judged = None if prediction is None else agreement(prediction, answers, sample)
     used = prediction if judged is not None and judged.better else None
+    evenly = set(population.contents[sample.drawn].tolist())
     return Sampled(
-        reader=opened.sources.encoder_name(shown),
-        texts=len(population),
-        read=int(read.sum()),
-        drawn=int(weights.random.sum()),
+        reader=shown.name,
+        texts=len(answers),
+        read=int(sample.read.sum()),
+        drawn=len(evenly),
         agreement=None if judged is None else judged.predicted.value,
         commonest=None if judged is None else judged.commonest.value,
         predicted=used is not None,
-        shares={number: share(outcome(answers, place, used), weights) for number, place in places.items()},
+        shares={number: share(outcome(answers, place, used), sample) for number, place in places.items()},
         evenly=frozenset(row.parent_id for row in material.documents if contents[row.text] in evenly),
+        missing=int(np.count_nonzero(~sample.read & (order <= threshold))),
     )
-
-
-def _stored_sample(opened: Opened, view_id: int, population: Ids) -> Sample:
-    """Return the sample that was drawn for a view from some contents, ascending."""
-    sample = Sample.empty(len(population))
-    for text in opened.store.samples.get(view_id, _name(population)):
-        row = np.searchsorted(population, text.content_id)
-        sample.rounds[row], sample.chances[row] = text.round, text.chance
-    return sample
-
-
-def _unsure(opened: Opened, view_id: int, population: Ids, held: NDArray[np.bool_]) -> NDArray[np.float64] | None:
-    """Return how unsure the group of each text is, given those that are read; None where nothing can be predicted."""
-    if not held.any():
-        return None
-    stored = opened.store.vectors.get(view_id, population[held])
-    groups = spherical_kmeans(stored.embeddings, min(_FEW_GROUPS, len(stored.embeddings)))
-    answers = np.full(len(population), UNREAD, dtype=np.int64)
-    answers[np.searchsorted(population, stored.content_ids)] = groups.labels
-    prediction = _predicted(opened, population, answers, groups.k)
-    return None if prediction is None else prediction.unsure
 
 
 def _predicted(opened: Opened, population: Ids, answers: NDArray[np.int64], classes: int) -> Prediction | None:
     """Predict answers from the vectors of the views that have every text, the base view's first."""
     base = opened.sources.view(opened.sources.base)
     views = [] if base is None else [base.view_id]
-    views += [listed.view.view_id for listed in opened.sources.listed() if listed.row is None and listed.instruction]
+    views += [source.view_id for source in opened.sources.visible() if source.reads and source.instruction]
     blocks = (opened.store.vectors.get(view_id, population) for view_id in views)
     whole = [block.embeddings for block in blocks if len(block.content_ids) == len(population)]
     return predict(whole, answers, classes)
-
-
-def _held(opened: Opened, view_id: int, population: Ids) -> NDArray[np.bool_]:
-    return np.isin(population, opened.store.vectors.held(view_id))
-
-
-def _name(population: Ids) -> bytes:
-    return sha256(population.tobytes()).digest()
 
 
 def _rounded(value: float | None) -> float | None:

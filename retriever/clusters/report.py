@@ -69,7 +69,8 @@ class Report:
         where: the filter of the reviews; empty for all.
         read: what was read, and by whom.
         diagnosis: what is known of how well the question is answered.
-        caution: what to know first, where groups may be no answers, or some were not learned; empty elsewhere.
+        caution: what to know first, where there are no shares, groups may be no answers, or some were not learned;
+            empty elsewhere.
         similar: whether groups may be of similar texts, and need not answer the question.
         scale: the highest rating.
         sections: the largest group first, those that were not learned last.
@@ -179,13 +180,16 @@ def make_report(
         nearness: cosine of every row with its cluster, by id, where the clustering has lost its vectors.
     """
     numbers, own = counted.numbers, found.request.where
-    if where is None:
+    withheld = found.sampled is not None and found.sampled.withheld
+    if withheld:
+        numbers = numbers.withheld()
+    elif where is None:
         numbers = _of_all_texts(found, numbers)
     clusters = {cluster.number: cluster for cluster in found.clusters}
     compared = [comparison for each in numbers.segments.values() for comparison in each]
     compared += numbers.trend.latest if numbers.trend else []
     scale = counted.scale
-    top = max((group.share.high for group in numbers.groups), default=1.0)
+    top = max((group.share.high for group in numbers.groups if group.share), default=1.0)
     words, said, sections = words_of(counted), difference_found(numbers), []
     doubted = mistaken(found, counted)
     similar = bool(found.division or doubted)
@@ -207,7 +211,8 @@ def make_report(
                 differences=sorted(differences, key=lambda each: each.chance)[:_DIFFERENCES],
             )
         )
-    sections.sort(key=lambda section: (not section.learned, -section.numbers.share.value))
+    sections.sort(key=lambda section: (not section.learned, -_size(section.numbers)))
+    said_read = _read(found, models)
     named_by = ", ".join(dict.fromkeys(cluster.named_by for cluster in found.clusters if cluster.named_by))
     return Report(
         name=found.name if isinstance(found, SavedClustering) else "",
@@ -215,9 +220,9 @@ def make_report(
         where=" and ".join(f"({condition})" for condition in (own and own.expression, where) if condition),
         numbers=numbers,
         sections=sections,
-        read=_read(found, models),
+        read=said_read,
         diagnosis=_diagnosis(found),
-        caution=" ".join(filter(None, [found.warning, doubted, found.doubts])),
+        caution=" ".join(filter(None, [said_read * withheld, found.warning, doubted, found.doubts])),
         similar=similar,
         scale=scale,
         models={**models, **({"Language model that named clusters": named_by} if named_by else {})},
@@ -280,10 +285,15 @@ def _of_all_texts(found: Clustering, numbers: Numbers) -> Numbers:
     return replace(numbers, groups=groups)
 
 
+def _size(group: GroupNumbers) -> float:
+    return len(group.reviews) if group.share is None else group.share.value
+
+
 def _read(found: Clustering, models: Mapping[str, str]) -> str:
     """Say what was read, and by whom."""
     if found.sampled is not None:
-        basis = "" if found.sampled.whole else f" Ratings are of the {len(found.sampled.evenly)} drawn evenly."
+        part = not (found.sampled.whole or found.sampled.withheld)
+        basis = f" Ratings are of the {len(found.sampled.evenly)} drawn." if part else ""
         return f"{found.sampled.sentence}{basis}"
     reader = models.get(_QUESTION if found.request.instruction else _BASE) or models.get(_QUESTION, "")
     kind = "texts" if found.material.units is None else "sentences"

@@ -46,7 +46,12 @@ class Line:
 
 
 def bar(group: GroupNumbers, row: int, counted: Counted, scale: float, top: float) -> Bar:
-    """Draw the share of the group of a row of the counted groups, where ``top`` is as wide as the chart."""
+    """Draw the share of the group of a row of the counted groups, where ``top`` is as wide as the chart.
+
+    Without a share there is nothing to draw.
+    """
+    if group.share is None:
+        return Bar([], 0.0, 0.0)
     ratings = [rating for rating, inside in zip(counted.ratings, counted.groups.members[row], strict=False) if inside]
     rated = [rating / scale for rating in ratings if rating is not None]
     low, high = sum(rating <= LOW for rating in rated), sum(rating >= HIGH for rating in rated)

@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -18,15 +19,14 @@ import numpy as np
 from retriever.clusters.arithmetic.naming import text_words
 from retriever.clusters.edits import Title, Titles
 from retriever.clusters.saved import SavedClustering
-from retriever.core.errors import EncoderError, UsageError
+from retriever.core.errors import EncoderError, ReadingLimitError, UsageError
 from retriever.core.results import IndexingReport, OnIndexing
 from retriever.core.similarity import normalise
 from retriever.core.text import is_blank
-from retriever.index.sources.asking import Permit
+from retriever.index.opened import Opened
 
 if TYPE_CHECKING:
-    from retriever.encoders.answers.chat import ChatAnswerer
-    from retriever.encoders.answers.titles import TitleCall, WrittenTitle
+    from retriever.encoders.answers.titles import CheckedTitle, TitleCall, WrittenTitle
 
 NEAREST, OUTERMOST, OTHERS = 6, 3, 3
 """Texts of a call: nearest to the centre, furthest from it, and of the nearest other cluster."""
@@ -50,15 +50,15 @@ class _Draft:
     taken: frozenset[str]
 
 
-def make_titles(saved: SavedClustering, by: str, permit: Permit, progress: OnIndexing | None) -> Titles:
+def make_titles(opened: Opened, saved: SavedClustering, by: str, progress: OnIndexing | None) -> Titles:
     """Ask a language model for a title of every cluster that is not hidden and that nobody named.
 
     A cluster of which two replies are refused keeps its name, as do those that a limit or a failing endpoint leaves.
 
     Args:
+        opened: the index.
         saved: the clustering, with its vectors.
         by: ``chat:MODEL`` or ``chat:URL#MODEL``.
-        permit: what may be sent.
         progress: called before each call; ``in_hand`` counts the texts that were sent. What it raises ends this.
 
     Raises:
@@ -66,18 +66,12 @@ def make_titles(saved: SavedClustering, by: str, permit: Permit, progress: OnInd
         ConsentError: texts would leave this machine, and nobody allowed their host.
         EncoderError: the endpoint cannot be asked, or gave no title that can be used.
     """
-    from retriever.encoders.answers import loading
-    from retriever.encoders.answers.titles import SYSTEM
-
     if saved.named:
         raise UsageError("Categories keep the names that somebody gave them.", hint="Name computed clusters instead.")
-    reader = loading.load_chat(by)
     drafts = _drafts(saved)
     if not drafts:
         raise UsageError("No cluster is left to name.", hint="Hidden ones, and those that somebody named, stay.")
-    sent = [text for draft in drafts for text in (*draft.call.texts, *draft.call.others)]
-    admitted = permit.admit(reader.spec, sent, [SYSTEM + draft.call.question for draft in drafts])
-    made = _titled(reader, drafts, admitted, permit, progress)
+    made = _titled(opened, by, drafts, progress)
     if not made.titles:
         raise EncoderError(
             f"{by} gave no title that can be used ({', '.join(made.kept)}).",
@@ -86,64 +80,53 @@ def make_titles(saved: SavedClustering, by: str, permit: Permit, progress: OnInd
     return made
 
 
-def _titled(
-    reader: "ChatAnswerer", drafts: Sequence[_Draft], admitted: int, permit: Permit, progress: OnIndexing | None
-) -> Titles:
-    """Return titles for clusters, of whose texts so many, from the first, may be sent."""
+def _titled(opened: Opened, by: str, drafts: Sequence[_Draft], progress: OnIndexing | None) -> Titles:
+    """Return titles for clusters; those that a limit or a failing endpoint leaves keep their names."""
     from retriever.encoders.answers.answerer import Unread
 
     titles: list[Title] = []
     kept: Counter[str] = Counter()
     given: set[str] = set()
-    left, useless = admitted, 0
+    useless, texts = 0, sum(len(draft.call.texts) + len(draft.call.others) for draft in drafts)
+    sent = 0
     for done, draft in enumerate(drafts):
-        if not left:
+        if progress is not None:
+            progress(IndexingReport(in_hand=sent, expected=texts))
+        size = len(draft.call.texts) + len(draft.call.others)
+        refusal = partial(_refusal, draft.taken | given)
+        try:
+            reply = opened.asker.send(by, draft.call, size, opened.budget, refusal)
+        except ReadingLimitError:
             kept[LIMIT] += len(drafts) - done
             break
-        if progress is not None:
-            progress(IndexingReport(in_hand=admitted - left, expected=admitted))
-        call = draft.call.first(left)
-        left -= len(call.texts) + len(call.others)
-        try:
-            written = _written(reader, call, draft.taken | given, permit)
         except EncoderError:
             if not titles:
                 raise
             kept[NO_REPLY] += len(drafts) - done
             break
-        if isinstance(written, str):
-            kept[str(written)] += 1
-            useless += isinstance(written, Unread)
+        sent += size
+        written: WrittenTitle | None = None if reply.refused else reply.checked.title
+        if written is None:
+            kept[reply.refused] += 1
+            useless += isinstance(reply.checked.whole, Unread)
             if not titles and useless == _USELESS:
                 break
             continue
         given.add(written.title.casefold())
         ids = [draft.ids[row] for row in written.rows]
         titles.append(Title(cluster=draft.number, title=written.title, description=written.description, ids=ids))
-    return Titles(reader.spec.name, titles, dict(kept))
+    return Titles(by, titles, dict(kept))
 
 
-def _written(reader: "ChatAnswerer", call: "TitleCall", taken: frozenset[str], permit: Permit) -> "WrittenTitle | str":
-    """Return the title of a cluster, or the reason why there is none after a second call."""
-    from retriever.encoders.answers.titles import SYSTEM, Fault
+def _refusal(taken: frozenset[str], call: "TitleCall", checked: "CheckedTitle") -> str:
+    """Return why a title of the right form is refused; empty where it is taken."""
+    from retriever.encoders.answers.titles import Fault
 
-    reason = ""
-    for again in (False, True):
-        if again:
-            call = call.again(reason)
-            call = call.first(permit.admit(reader.spec, call.texts, [SYSTEM + call.question]))
-            if not call.texts:
-                return LIMIT
-        checked = reader.send(call)
-        if checked.title is None:
-            reason = checked.fault or checked.whole or ""
-        elif _borrowed(call, checked.title):
-            reason = Fault.OTHERS
-        elif checked.title.title.casefold() in taken:
-            reason = Fault.TAKEN
-        else:
-            return checked.title
-    return reason
+    if checked.title is None:
+        return ""
+    if _borrowed(call, checked.title):
+        return Fault.OTHERS
+    return Fault.TAKEN if checked.title.title.casefold() in taken else ""
 
 
 def _borrowed(call: "TitleCall", written: "WrittenTitle") -> bool:

@@ -258,7 +258,7 @@ OnIndexing = Callable[[IndexingReport], None]
 
 
 def counting(report: IndexingReport, progress: OnIndexing | None) -> Callable[[int, int], None] | None:
-    """Return a function of (done, total) that shows them as a report's ``in_hand`` and ``expected``; None for nobody."""
+    """Return a function of (done, total) that shows them as ``in_hand`` and ``expected`` of a report."""
     if progress is None:
         return None
 

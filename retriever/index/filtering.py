@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from retriever.core.errors import FilterError
 from retriever.core.text import normal_instruction
 from retriever.index.sources.answers import Answers
 from retriever.index.sources.catalog import sources_of
@@ -9,6 +10,8 @@ from retriever.store.answer_filters import decided_by, first_answer, with_answer
 from retriever.store.answers import GIVEN
 from retriever.store.database import Store
 from retriever.store.filters import Filter, filter_error, parse_filter
+
+_HINT = 'Name a language model that answers: --instruction "What broke?" --reader chat:MODEL.'
 
 
 def request_filter(store: Store, where: str | None, *instructions: str | None) -> Filter | None:
@@ -26,30 +29,21 @@ def request_filter(store: Store, where: str | None, *instructions: str | None) -
     position = first_answer(condition)
     if position is None:
         return condition
-    question = _question(*instructions)
-    if not isinstance(question, str):
-        raise filter_error(question.problem, condition.expression, position, _HINT)
+
+    def refused(problem: str) -> FilterError:
+        return filter_error(problem, condition.expression, position, _HINT)
+
+    distinct = {normal_instruction(given or "") for given in instructions} or {""}
+    if len(distinct) > 1:
+        raise refused("An answer is one to a single instruction, and several are compared.")
+    (question,) = distinct
+    if not question:
+        raise refused("An answer is one to an instruction, and there is none.")
     source = sources_of(store).active(question)
     author = source.by.fingerprint if isinstance(source, Answers) else GIVEN
     with store.snapshot():
         live = store.documents.live_contents()
         held = np.intersect1d(store.answers.held(author, question), live)
         if not isinstance(source, Answers) and not len(held):
-            raise filter_error(f"Nobody answers {question!r} in words.", condition.expression, position, _HINT)
+            raise refused(f"Nobody answers {question!r} in words.")
         return decided_by(condition, store.answers.get(author, question, held), len(live))
-
-
-@dataclass(frozen=True, slots=True)
-class _Unclear:
-    """Why a filter over answers is of no one question."""
-
-    problem: str
-
-
-def _question(*instructions: str | None) -> str | _Unclear:
-    """Return the question whose answers a filter asks for, or why there is none."""
-    distinct = {normal_instruction(given or "") for given in instructions} or {""}
-    if len(distinct) > 1:
-        return _Unclear("An answer is one to a single instruction, and several are compared.")
-    (instruction,) = distinct
-    return instruction or _Unclear("An answer is one to an instruction, and there is none.")

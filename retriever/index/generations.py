@@ -97,9 +97,9 @@ def build_here(store: Store) -> None:
 def build_outgrown(store: Store, views: Iterable[View], folder: Path, device: str = "auto") -> None:
     """Build the vector index of every view whose newer vectors outgrow their share of it, and of those made of them."""
     wanted = {view.view_id for view in views}
-    searched = sources_of(store).visible(lambda view: True)
-    for view, root in ((source.view, source.root.view) for source in searched):
-        if not wanted.isdisjoint([view.view_id, root.view_id]):
+    for source in sources_of(store).visible(lambda view: True):
+        view = source.view
+        if view is not None and not wanted.isdisjoint([view.view_id, source.root.view_id]):
             built = store.generations.active(view.view_id)
             newer = store.vectors.count_after(view.view_id, built.watermark if built else 0)
             if newer > TAIL_SHARE * (built.size if built else 0):

@@ -196,6 +196,7 @@ def _carry(path: Path, before: Sources, run: TeachingRun, report: Reembedding) -
         The sources that serve then in the place of those that were chosen before, in the order of these choices.
     """
     choices, serving, placed = run.store.serves.choices(), list[Source](), list[View]()
+    before_ids = {view.view_id for view in run.store.views.all()}
     for source in sorted(before.visible(), key=lambda source: choices.get(source.view_id, 0)):
         if not source.instruction or (source.reads and source.view_id not in choices):
             continue
@@ -204,7 +205,8 @@ def _carry(path: Path, before: Sources, run: TeachingRun, report: Reembedding) -
         except RetrieverError as error:
             report.untaught[source.instruction] = error.message
             continue
-        if not source.reads and (view := run.sources.view(again)) is not None:
+        view = run.sources.view(again)
+        if view is not None and view.view_id not in before_ids and not again.reads:
             placed.append(view)
         if source.view_id in choices:
             serving.append(again)

@@ -1,12 +1,11 @@
 """Answers to questions, text by text, by whoever gave them: a person, a program, or a language model.
 
 A person's stands before a program's, and that before a model's. Answers cost money or minutes, so they outlive the
-vectors made of them: a view that is dropped, forgotten or embedded by another encoder takes its vectors from them again.
+vectors made of them: a view that is dropped, forgotten or embedded by another encoder takes its vectors from these.
 """
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from retriever.core.types import Ids
 from retriever.store.columns import as_ids, content_batches
@@ -88,7 +87,7 @@ class AnswerTable(Table):
         return self._contents(author, question, "AND answer IS NOT NULL")
 
     def asked(self, author: str, question: str) -> Ids:
-        """Return the texts that need not be asked about: whose answer is known, or that the author refused, ascending."""
+        """Return the texts that need not be asked about, ascending: answered, or refused by the author."""
         return self._contents(author, question, "")
 
     def _contents(self, author: str, question: str, further: str) -> Ids:
@@ -129,31 +128,3 @@ class AnswerTable(Table):
         with self._db.escaped_text():
             rows = self._db.rows(f"{_WANTED} ORDER BY answer_id")
         return {answer_id: str(row[1]) for answer_id, *row, checksum in rows if answer_checksum(*row) != checksum}
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnText:
-    """A text of a sample: the round that drew it, and its chance then."""
-
-    content_id: int
-    round: int
-    chance: float
-
-
-class SampleTable(Table):
-    """The texts that were drawn to be read for views."""
-
-    def get(self, view_id: int, population: bytes) -> list[DrawnText]:
-        """Return the texts that were drawn for a view from a population, known by its hash."""
-        rows = self._db.rows(
-            "SELECT content_id, round, chance FROM samples WHERE view_id = ? AND population = ?", (view_id, population)
-        )
-        return [DrawnText(*row) for row in rows]
-
-    def put(self, view_id: int, population: bytes, drawn: Sequence[DrawnText]) -> None:
-        """Store texts that were drawn; those that were drawn before keep their round and chance."""
-        with self._db.writing(data=False):
-            self._db.write_many(
-                "INSERT INTO samples VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                [(view_id, population, text.content_id, text.round, text.chance) for text in drawn],
-            )

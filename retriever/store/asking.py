@@ -25,7 +25,7 @@ class ClaimTable(Table):
     """The texts that somebody asks a language model about now."""
 
     def take(self, owner: str, author: str, question: str, content_ids: Sequence[int] | Ids, most: int | None) -> Ids:
-        """Claim those of some texts, from the first, that nobody asks about and nobody was asked about, at most so many.
+        """Claim those of some texts, from the first, that are not asked about and were not, at most so many.
 
         In the caller's transaction, which holds off others.
         """

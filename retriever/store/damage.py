@@ -218,7 +218,7 @@ _AGAIN = {
 }
 """What to do about a row of the catalogue that is gone, by kind; those of the other kinds are made anew."""
 
-_REFERRING = ("vectors", "similarities", "verdicts", "sources", "answers", "edits", "quarantine")
+_REFERRING = ("vectors", "similarities", "verdicts", "sources", "answers", "samples", "edits", "quarantine")
 
 
 class Mending(Table):

@@ -9,7 +9,7 @@ from pathlib import Path
 from retriever.core.contexts import Closing
 from retriever.core.errors import IndexDamagedError, IndexNotFoundError, RetrieverError
 from retriever.core.paths import make_folder, sync_directory
-from retriever.store.answers import AnswerTable, SampleTable
+from retriever.store.answers import AnswerTable
 from retriever.store.asking import ClaimTable, LanguageModelTable, SpendingTable
 from retriever.store.checksums import Seals
 from retriever.store.clusterings import ClusteringTable, EditTable
@@ -19,6 +19,7 @@ from retriever.store.documents import Documents
 from retriever.store.generations import Generations
 from retriever.store.parts import Parts
 from retriever.store.runs import Runs
+from retriever.store.samples import SampleTable
 from retriever.store.schema import create_tables, lacks_tables
 from retriever.store.settings import Settings
 from retriever.store.sources import ServesTable, SourceTable

@@ -135,15 +135,13 @@ CREATE TABLE language_models (
     fingerprint TEXT NOT NULL,
     PRIMARY KEY (name, url, prompt)
 ) STRICT;
--- Which texts of a population were drawn to be read for a view, in which round and how likely that was.
+-- How far the random order of texts was read for a view: texts are drawn whose number is at most the threshold.
 CREATE TABLE samples (
     view_id INTEGER NOT NULL REFERENCES views (view_id) ON DELETE CASCADE,
-    population BLOB NOT NULL,  -- hash of the content ids that were drawn from
-    content_id INTEGER NOT NULL REFERENCES contents (content_id) ON DELETE CASCADE,
-    round INTEGER NOT NULL,
-    chance REAL NOT NULL,
-    PRIMARY KEY (view_id, population, content_id)
-) STRICT, WITHOUT ROWID;
+    population TEXT NOT NULL,  -- the filter of the documents, empty for all; chosen documents by a hash of their ids
+    threshold REAL NOT NULL,
+    UNIQUE (view_id, population)
+) STRICT;
 -- Searches that went on until their hits no longer changed, in which state of documents and view.
 CREATE TABLE settled (
     settled_id INTEGER PRIMARY KEY,

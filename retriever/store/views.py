@@ -183,10 +183,12 @@ class Settled:
     Attributes:
         ranking: as it was stored; None where texts or vectors changed since.
         newest: the largest content id by then: later texts were not looked at.
+        removed: whether vectors of texts that stay were taken out since.
     """
 
     ranking: JSON
     newest: int
+    removed: bool
 
 
 class SettledTable(Table):
@@ -198,13 +200,13 @@ class SettledTable(Table):
         Vectors that were added count as no change.
         """
         row = self._db.row(
-            "SELECT ranking, checksum, newest, settled.documents = revision.documents AND settled.removals = "
+            "SELECT ranking, checksum, newest, settled.documents = revision.documents, settled.removals = "
             "views.removals FROM settled JOIN views USING (view_id), revision WHERE view_id = ? AND search = ?",
             (view_id, search),
         )
         if row is None or zlib.crc32(row[0].encode()) != row[1]:
             return None
-        return Settled(stored_json(row[0]) if row[3] else None, row[2])
+        return Settled(stored_json(row[0]) if row[3] and row[4] else None, row[2], removed=not row[4])
 
     def put(self, view_id: int, search: bytes, ranking: JSON) -> None:
         """Note the ranking that a search settled on; of a view that is gone nothing is stored."""

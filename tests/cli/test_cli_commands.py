@@ -19,6 +19,7 @@ SEARCH = [
     "settling",
     "verdict",
     "known_answers",
+    "reader_fault",
 ]
 HIT = ["rank", "id", "score", "fused", "dense_rank", "lexical_rank", "text", "unit", "part", "metadata", "words"]
 HIT += ["percentile", "equal"]
@@ -98,7 +99,7 @@ def test_search_json_has_the_documented_keys_and_values(indexed):
     assert [list(hit) for hit in hits] == [HIT, HIT]
     assert document == {
         "schema_version": 1, "query": "kettle", "instruction": "", "view": 1, "path": "base", "mode": "dense",
-        "steps": None, "settling": None, "verdict": None, "known_answers": None,
+        "steps": None, "settling": None, "verdict": None, "known_answers": None, "reader_fault": None,
     }  # fmt: skip
     cosine = pytest.approx(2 / 6**0.5, abs=1e-3)
     assert hits[0] == {

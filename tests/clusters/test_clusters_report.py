@@ -270,7 +270,7 @@ def test_shares_of_a_sample_are_those_of_all_texts(index, found):
     drawn = replace(found, verdict=None, sampled=sampled)
     counted = numbers_of(index, groups_of(drawn))
     made = make_report(drawn, counted, MODELS)
-    assert made.read == f"{sampled.sentence} Ratings are of the 30 drawn evenly."
+    assert made.read == f"{sampled.sentence} Ratings are of the 30 drawn."
     assert made.numbers.groups[0].share == Share(0.5, 0.4, 0.6, 15, 30)
     assert made.numbers.groups[1].share == counted.numbers.groups[1].share
     assert "predictions that are right for 81%" in made.read

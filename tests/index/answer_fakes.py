@@ -1,5 +1,7 @@
 """A reader that a person can compute: it answers with the first mood of a text, and can be made to fail."""
 
+import time
+
 from retriever.encoders.answers import loading
 from retriever.encoders.answers.answerer import NOT_SAID, Answer, Answered, AnswererSpec, Unread
 
@@ -11,50 +13,64 @@ class FakeReader:
 
     Args:
         answers: the words.
+        name: it is chosen by.
         host: where texts go; empty for this process.
-        silent: texts that it leaves out.
+        silent: texts that it refuses.
         stop_after: raise KeyboardInterrupt once so many answers were kept.
+        error: raised once a text that it is about is reached.
+        error_at: that text.
     """
 
-    fingerprint = "reader".ljust(64, "0")
-
-    def __init__(self, answers, *, host="", silent=(), stop_after=None):
+    def __init__(self, answers, *, name=NAME, host="", silent=(), stop_after=None, error=None, error_at=""):
         self.answers = list(answers)
+        self.name = name
         self.host = host
         self.silent = set(silent)
         self.stop_after = stop_after
+        self.error, self.error_at = error, error_at
+        self.fingerprint = name.replace("chat:fake", "reader").ljust(64, "0")
         self.asked = []
         self.questions = []
+        self.probes = 0
 
     @property
     def spec(self):
-        return AnswererSpec(NAME, self.host, loopback=not self.host)
+        return AnswererSpec(self.name, self.host, loopback=not self.host, url=f"fake://{self.host}", model=self.name)
 
-    def count_tokens(self, texts):
-        return [len(text.split()) for text in texts]
+    def probe(self, *, spend=None):
+        self.probes += 1
+        return self.fingerprint
 
     def said(self, text, question):
         return next((word for word in text.split() if word in self.answers), NOT_SAID)
 
-    def answer(self, texts, questions, *, keep=None):
-        columns = [[None] * len(texts) for _ in questions]
-        failed = 0
+    def answer(self, texts, question, *, keep=None, spend=None, until=None):
+        answers, failures = [None] * len(texts), {}
         for row, text in enumerate(texts):
+            if until is not None and time.monotonic() >= until:
+                break
+            if self.error is not None and text == self.error_at:
+                raise self.error
+            if spend is not None:
+                spend(len(text.split()))
             self.asked.append(text)
+            self.questions.append(question)
             if text in self.silent:
-                failed += len(questions)
-                continue
-            for number, column in enumerate(columns):
-                self.questions.append(questions[number])
-                column[row] = said = self.said(text, questions[number])
-                if keep is not None:
-                    keep([Answer(row, number, said)])
+                said = Unread.REFUSED
+                failures[said] = failures.get(said, 0) + 1
+            else:
+                answers[row] = said = self.said(text, question)
+            if keep is not None:
+                keep([Answer(row, said)])
             if self.stop_after is not None and len(self.asked) >= self.stop_after:
                 raise KeyboardInterrupt
-        return Answered(columns, {Unread.LEFT_OUT: failed} if failed else {})
+        return Answered(answers, failures)
+
+    def send(self, call, *, spend=None):
+        return call.unusable(Unread.REFUSED)
 
 
-def loads(monkeypatch, reader):
-    """Have a reader loaded by its name, in the place of a language model behind an endpoint; return it."""
-    monkeypatch.setattr(loading, "load_answerer", lambda name, fingerprint="": {NAME: reader}[name])
-    return reader
+def loads(monkeypatch, *readers):
+    """Have readers loaded by their names, in the place of language models behind endpoints; return the first."""
+    monkeypatch.setattr(loading, "load_answerer", lambda name: {reader.name: reader for reader in readers}[name])
+    return readers[0]

@@ -268,14 +268,13 @@ def test_a_long_text_ends_the_run_and_keeps_the_batches_before_it(rich):
 def test_the_status_is_of_one_state_while_views_are_made_elsewhere(index, path, encoder, monkeypatch):
     index.add([Document("a", "toy happy")])
     other = Index(path, encoder=encoder)
-    listed = index_status.current
+    sources_of = index_status.sources_of
 
     def then_another(store):
-        views = listed(store)
         other.search("toy", instruction=PRODUCT)
-        return views
+        return sources_of(store)
 
-    monkeypatch.setattr(index_status, "current", then_another)
+    monkeypatch.setattr(index_status, "sources_of", then_another)
     assert [view.instruction for view in index.status().views] == [""]
     assert [view.instruction for view in index.views()] == ["", PRODUCT]
     other.close()

@@ -114,7 +114,7 @@ def test_a_kill_while_teaching_leaves_the_old_encoder_and_the_same_command_goes_
 
     before = taught.teaching.lessons(MOOD)
     taught.close()
-    for module, place in ((teacher, "learn_question"), (reembedding, "place")):
+    for module, place in ((teacher, "learn_question"), (reembedding, "install")):
         monkeypatch.setattr(module, place, killed)
         with pytest.raises(Killed):
             reembed(path, FakeEncoder("second"))

@@ -224,6 +224,7 @@ def test_the_json_of_a_search(index):
         "settling": None,
         "verdict": None,
         "known_answers": None,
+        "reader_fault": None,
     }
 
 

@@ -188,7 +188,7 @@ def test_a_kill_at_any_commit_leaves_it_tuned_or_not(full, path, monkeypatch):
     for module, place, kept in (
         (teacher, "fill", False),
         (teacher, "learn", False),
-        (part, "place", False),
+        (part, "install", False),
         (part, "build_outgrown", True),
         (part, "clear_dropped", True),
     ):

@@ -62,7 +62,7 @@ def test_two_sessions_keep_each_others_labels(moods, path):
             session.join()
         other.teaching.teach(MOOD, EXAMPLES[:16])
     moods.teaching.label(MOOD, "d50", "good")
-    assert len(moods.teaching.labels(MOOD).examples) == 17
+    assert len(moods.teaching.labels(MOOD).examples) == 41
 
 
 def test_forty_labels_of_two_sessions(moods, path):
@@ -111,14 +111,14 @@ def test_too_few_kept_labels_are_refused(moods):
         moods.teaching.teach(MOOD)
 
 
-def test_examples_that_are_given_take_the_place_of_those_kept(moods):
+def test_examples_that_are_given_are_kept_beside_the_others(moods):
     moods.teaching.name_answers(MOOD, ANSWERS)
     moods.teaching.label(MOOD, "d90", "good")
     moods.teaching.skip(MOOD, EXAMPLES[0][0])
     moods.teaching.skip(MOOD, "d91")
     lessons = moods.teaching.teach(MOOD, EXAMPLES)
     labels = moods.teaching.labels(MOOD)
-    assert labels.examples == dict(EXAMPLES)
+    assert labels.examples == {**dict(EXAMPLES), "d90": "good"}
     assert labels.answers == ANSWERS
     assert labels.skipped == ["d91"]
     assert lessons.unlearned == {"shipping": 0}
@@ -135,14 +135,6 @@ def test_forgetting_keeps_the_labels(moods):
     moods.teaching.forget(MOOD)
     assert moods.teaching.labels(MOOD).examples == dict(EXAMPLES)
     assert sum(moods.teaching.teach(MOOD).answers.values()) == len(EXAMPLES)
-
-
-def test_an_index_taught_before_labels_were_kept_has_its_examples(taught):
-    taught._opened.store.settings.remove(f"labels {MOOD}")
-    assert taught.teaching.labels(MOOD).examples == dict(EXAMPLES)
-    taught.teaching.label(MOOD, "d90", "good")
-    taught.teaching.forget(MOOD)
-    assert len(taught.teaching.labels(MOOD).examples) == len(EXAMPLES) + 1
 
 
 def test_equal_texts_are_one_example_and_deleted_ones_none(moods):

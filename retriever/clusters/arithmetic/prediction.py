@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from retriever.clusters.arithmetic.estimates import Estimate, Outcome, answer_difference, share
-from retriever.clusters.arithmetic.sampling import Floats, Weights
+from retriever.clusters.arithmetic.sampling import Floats, Sample
 from retriever.core.contexts import single_threaded
 
 Answers = NDArray[np.int64]
@@ -38,12 +38,6 @@ class Prediction:
     """
 
     probabilities: Floats
-
-    @property
-    def unsure(self) -> Floats:
-        """(n,) the standard deviation that the probabilities give a text's answer, 0 for a sure one: for `draw`."""
-        variances: Floats = 1 - (self.probabilities**2).sum(axis=1)
-        return np.sqrt(np.maximum(variances, 0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +90,18 @@ def predict(vectors: Sequence[ArrayLike], answers: Answers, classes: int, *, see
     return Prediction(_probabilities(together))
 
 
-def agreement(prediction: Prediction, answers: Answers, weights: Weights) -> Agreement:
+def agreement(prediction: Prediction, answers: Answers, sample: Sample) -> Agreement:
     """Return how often the likeliest answers are right, estimated from the sample alone, with 95 % intervals.
 
     Args:
         prediction: of n texts, as `predict` made it from ``answers``.
         answers: (n,) of the texts that were read.
-        weights: of the sample; texts read outside it do not count.
+        sample: of the same texts; those read beside it do not count.
     """
-    counted = (answers != UNREAD) & (weights.texts > 0)
-    sums = np.bincount(answers[counted], weights=weights.texts[counted], minlength=prediction.probabilities.shape[1])
-    right = Outcome(np.where(counted, prediction.probabilities.argmax(axis=1) == answers, 0.0))
-    commonest = Outcome(np.where(counted, answers == sums.argmax(), 0.0))
-    return Agreement(share(right, weights), share(commonest, weights), answer_difference(right, commonest, weights))
+    counts = np.bincount(answers[sample.drawn], minlength=prediction.probabilities.shape[1])
+    right = Outcome((prediction.probabilities.argmax(axis=1) == answers).astype(np.float64))
+    commonest = Outcome((answers == counts.argmax()).astype(np.float64))
+    return Agreement(share(right, sample), share(commonest, sample), answer_difference(right, commonest, sample))
 
 
 def outcome(answers: Answers, category: int, prediction: Prediction | None = None) -> Outcome:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import numpy as np
@@ -22,9 +22,7 @@ from retriever.store.database import Store
 
 if TYPE_CHECKING:
     from retriever.encoders.answers.answerer import Answer, Answerer, AnswererSpec
-    from retriever.encoders.answers.endpoint import Call, CheckedReply
-
-    C = TypeVar("C", bound=CheckedReply)
+    from retriever.encoders.answers.call import Q, Sent
 
 OnTexts = Callable[[int, int], None]
 """Called with texts that were answered and texts that are asked about; what it raises ends the asking."""
@@ -119,23 +117,26 @@ class Asker:
         finally:
             self._store.claims.release(run.owner)
 
-    def send(self, name: str, call: "Call[C]", texts: int, budget: Budget) -> "C":
-        """Send a call that is no answer to a question, such as for titles, and return its checked reply.
+    def send(
+        self, name: str, call: "Q", texts: int, budget: Budget, refusal: "Callable[[Q, Any], str]" = lambda *_: ""
+    ) -> "Sent[Any]":
+        """Send a call that is no answer to a question, such as for titles, once more where its reply is refused.
 
         Args:
             name: of the language model.
             call: it.
-            texts: of the index that it holds.
+            texts: of the index, or answers about them, that it holds.
             budget: the limits, and what was spent.
+            refusal: as `send_twice` takes it.
 
         Raises:
             ConsentError: the model is at a host that nobody allowed; nothing was sent.
-            ReadingLimitError: a limit is reached; nothing was sent.
-            EncoderError: the endpoint cannot be asked.
+            ReadingLimitError: a limit is reached.
+            EncoderError: the model cannot be asked.
         """
-        from retriever.encoders.answers.loading import load_chat
+        from retriever.encoders.answers.call import send_twice
 
-        model = load_chat(name)
+        model = self._model(name)
         self._require_consent(model.spec)
         room = budget.room(budget.spent.texts)
         if room is not None and texts > room:
@@ -143,7 +144,7 @@ class Asker:
         budget.begin()
         self._store.spending.add(texts, 0)
         budget.spent.texts += texts
-        return model.send(call, spend=budget)
+        return send_twice(model, call, refusal, spend=budget)
 
     def _model(self, name: str) -> "Answerer":
         from retriever.encoders.answers import loading
@@ -163,7 +164,7 @@ class Asker:
 
 
 def _key(spec: "AnswererSpec") -> tuple[str, str, str]:
-    from retriever.encoders.answers.wire import PROMPT
+    from retriever.encoders.answers.questions import PROMPT
 
     return spec.name, spec.url, PROMPT
 

@@ -100,7 +100,7 @@ class Budget:
         self.spent = Spent()
 
     def begin(self) -> float | None:
-        """Begin the minutes of the reading, unless they run; return when they end (`time.monotonic`), None for never."""
+        """Begin the minutes of the reading, unless they run; return their end (`time.monotonic`), None for none."""
         with self._lock:
             self._began = time.monotonic() if self._began is None else self._began
             return None if self.limits.minutes is None else self._began + 60 * self.limits.minutes
@@ -125,6 +125,8 @@ class Budget:
             if limits.day_tokens is not None and self._store.spending.today()[1] + tokens > limits.day_tokens:
                 raise _reached(f"{limits.day_tokens} tokens of a day")
             self._count(tokens)
+
+    __call__ = before
 
     def after(self, tokens: int) -> None:
         """Count the tokens of a reply."""

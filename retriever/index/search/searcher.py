@@ -166,7 +166,11 @@ class Searcher:
             nothing = Answer(Ranking([], []), None, {}, {})
             return self._answered(now, Answers(None, "base", [nothing] * len(now.queries)))
         queries = as_vectors(now.queries, request, sources, source, base_view.view, weighed=weighed)
-        noted = None if view is None else noted_answers(self._store, search, self._options, view.view, queries.shown)
+        noted = (
+            None
+            if view is None
+            else noted_answers(self._store, search, self._options, view.view, queries.shown, in_words=source.in_words)
+        )
         settled, since = (noted.answers is not None, noted.newest) if noted is not None else (False, 0)
         if noted is not None and noted.answers is not None and (search.where is None or search.where.known is None):
             answers = replace(noted.answers, steps=_steps(source, request), answer_words=source.answer_words)
@@ -322,7 +326,7 @@ class Searcher:
         pool = replace(begun.found, learned=self._learned(begun)) if number else begun.found
         with self._store.snapshot():
             view = self._loaded(begun.queries.sources, source)
-            further = [] if view is None else texts_to_ask(view, pool, reading.tried, begun.since)
+            further: Sequence[int] | Ids = [] if view is None else texts_to_ask(view, pool, reading.tried, begun.since)
         if self._ask is None or not isinstance(source, AnswersInWords) or not source.by.name:
             return 0, 0
         chosen = source.unasked(np.array(further, dtype=np.int64))[: self._options.costly_texts]

@@ -129,17 +129,30 @@ class Noted:
 
 
 def noted_answers(
-    store: Store, asked: Asked, options: SearchOptions, view: View, shown: Callable[[], Embeddings]
+    store: Store,
+    asked: Asked,
+    options: SearchOptions,
+    view: View,
+    shown: Callable[[], Embeddings],
+    *,
+    in_words: bool,
 ) -> Noted | None:
     """Return the rankings that searches settled on in a view; None where one has not.
 
-    ``shown`` gives the queries' vectors (n, dim), which the rankings' scores come from.
+    Args:
+        store: of the index.
+        asked: the search.
+        options: how far it goes.
+        view: the view.
+        shown: gives the queries' vectors (n, dim), which the rankings' scores come from.
+        in_words: whether vectors that were taken out of the view are made again of stored answers; else texts are read
+            for them again.
     """
     noted = [store.settled.get(view.view_id, _digest(query, asked, options)) for query in asked.queries]
     rows: list[Any] = [each.ranking for each in noted if each is not None]
     if len(rows) < len(noted):
         return None
-    newest = min(each.newest for each in noted if each is not None)
+    newest = min(each.newest if in_words or not each.removed else 0 for each in noted if each is not None)
     if None in rows:
         return Noted(None, newest)
     with suppress(TypeError, ValueError):  # an archive can hold anything

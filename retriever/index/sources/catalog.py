@@ -95,7 +95,7 @@ class Sources:
 
     def store(self, source: Source) -> View:
         """Store a source, in the caller's transaction; nothing is filled."""
-        view = self._store.views.ensure(source.key, lazy=source.in_words or source.reads)
+        view = self._store.views.ensure(source.key, lazy=source.in_words or isinstance(source, Plain))
         if not isinstance(source, Plain):
             needs = [self._store.views.ensure(need.key, lazy=True).view_id for need in source.needs]
             state = source.state()
@@ -154,7 +154,7 @@ class Sources:
         return lost
 
     def _open(self, view: View, row: SourceRow, needs: list[Source]) -> Source:
-        """Return a made source; what it was stored with is read when it is asked for, and again where it has changed."""
+        """Return a made source; what was stored of it is read when it is asked for, and again where it has changed."""
         name = view.view_id, row.digest
         known = self._opened.get(name)
         if known is None or known.needs != tuple(needs):

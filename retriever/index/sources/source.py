@@ -167,6 +167,8 @@ class Source(ABC):
         Raises:
             IndexDamagedError: it is not what was stored, or makes no source of this kind.
         """
+        for need in self.needs:
+            need.check()
         if self._load is not None:
             self.state()
 

@@ -87,7 +87,7 @@ class Tuned(Source):
 
         def parse(stored: StoredSource) -> tuple[ViewKey, Tuning]:
             tuning = Tuning(stored.arrays, dict(stored.state))
-            return _tuned_key(*self.needs, tuning), tuning
+            return _tuned_key(self.needs[0], self.needs[1], tuning), tuning
 
         return self._stored(parse)
 

@@ -1,4 +1,4 @@
-"""The labels of a question: its named answers, the texts that are examples of them, and texts that are not offered again.
+"""The labels of a question: its named answers, the texts that are examples of them, and texts that are skipped.
 
 An example is an answer that a person or a program gave of a text, as any other (`store.answers`). Names with their
 descriptions, and what is skipped, are kept in one setting a question. Every change is a transaction of its own, so that
@@ -75,11 +75,11 @@ def name_answers(store: Store, question: str, answers: Mapping[str, str], *, add
         kept = kept_labels(store, question)
         used = {_folded(answer) for answer in kept.examples.values()}
         stay = {name: text for name, text in kept.answers.items() if add or _folded(name) in used}
-        named: dict[str, str] = {}
+        named: dict[str, tuple[str, str]] = {}  # spelling and description
         for name, text in (*stay.items(), *answers.items()) if add else (*answers.items(), *stay.items()):
-            if (spelled := kept.spelled(name)) != NONE_OF_THESE:
-                named.setdefault(spelled, text)
-        _store(store, question, named, kept.skipped)
+            if _folded(name) != _folded(NONE_OF_THESE):
+                named.setdefault(_folded(name), (kept.spelled(name), text))
+        _store(store, question, dict(named.values()), kept.skipped)
 
 
 def skip(store: Store, question: str, content_ids: Collection[int], *, back: bool = False) -> None:

@@ -224,7 +224,7 @@ class Teaching:
         self._opened.asker.consent.allow(host)
 
     def read(self, instruction: str, *, progress: OnIndexing | None = None) -> None:
-        """Have the language model that serves a question read every text that it was not asked about, within the limits.
+        """Have the language model that serves a question read every text that it was not asked about.
 
         Args:
             instruction: the question.
@@ -245,7 +245,7 @@ class Teaching:
         ask(opened, source, opened.store.documents.live_contents(), counting(report, progress))
 
     def ask_again(self, instruction: str) -> int:
-        """Forget which texts language models refused under a question, so that they are asked again; return how many."""
+        """Let texts that language models refused under a question be asked about again; return how many."""
         return self._opened.store.answers.forget_refused(normal_instruction(instruction))
 
     @property

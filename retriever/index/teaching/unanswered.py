@@ -45,7 +45,7 @@ def answered_contents(opened: Opened, instruction: str) -> Ids:
 
 
 def answering_author(opened: Opened, instruction: str) -> str:
-    """Return whose answers to a question count besides those that were given: a fingerprint, or `GIVEN` for nobody's."""
+    """Return whose answers to a question count besides those that were given: a fingerprint, or `GIVEN`."""
     source = opened.known_sources.active(instruction)
     return source.by.fingerprint if isinstance(source, Answers) else GIVEN
 

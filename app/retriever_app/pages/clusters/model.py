@@ -203,8 +203,8 @@ def headline(found: Clustering) -> str:
 
 
 def drawn_evenly(found: Clustering) -> NDArray[np.bool_]:
-    """Return the rows (n,) that stand for all reviews: all of them, or of a sample those drawn with equal chances."""
-    if found.sampled is None or found.sampled.whole:
+    """Return the rows (n,) that stand for all reviews: all of them, or those drawn; all that were read without any."""
+    if found.sampled is None or found.sampled.whole or found.sampled.withheld:
         return np.ones(len(found.material.documents), dtype=bool)
     return np.array([parent in found.sampled.evenly for parent in found.material.parents], dtype=bool)
 
@@ -232,8 +232,9 @@ def cards(
     counting = passing & drawn_evenly(found)
     sampled = None if found.sampled is None or found.sampled.whole else found.sampled
     result = []
+    shown = counted.numbers if sampled is None or not sampled.withheld else counted.numbers.withheld()
     words, near = words_of(counted), dict(zip(found.assignments, nearness.tolist(), strict=True))
-    for cluster, numbers in zip(found.clusters, counted.numbers.groups, strict=True):
+    for cluster, numbers in zip(found.clusters, shown.groups, strict=True):
         inside = (labels == cluster.number) & counting
         rows = np.flatnonzero(inside & once).tolist()
         tally = tally_of([sides.stars[row] for row in rows], [sides.days[row] for row in rows], scale, months)
@@ -248,7 +249,7 @@ def cards(
         if material.units is not None:
             said = f"{text.count(int(inside.sum()), 'sentence')} of {said}"
         if sampled is not None:
-            said = f"{said} of the random sample"
+            said = f"{said} {'that were read' if sampled.withheld else 'of the random sample'}"
         size = " · ".join(filter(None, [said, share, mean]))
         said = figures(numbers, interval)
         more = "" if sampled is None else cluster.label

@@ -112,7 +112,8 @@ def _show(index: Index, saved: SavedPage, columns: Columns, where: str | None) -
     if len(chosen) == 1:
         _read(index, clustering, chosen[0], shown.cards, columns)
         return
-    _draw_periods(saved.groups, columns)
+    if clustering.sampled is None or not clustering.sampled.withheld:
+        _draw_periods(saved.groups, columns)
     for start in range(0, len(shown.cards), 2):
         for column, card in zip(st.columns(2), shown.cards[start : start + 2], strict=False):
             with column, st.container(border=True, gap="small"):
