@@ -55,7 +55,7 @@ class Model:
         whole: what it says of a whole call, as a list of items; takes the place of ``answer``.
         title: the object that it says of a cluster, whose call it is given.
         categories: the list of categories that it makes of answers, whose call it is given.
-        refuses: what it refuses: the forms ``json_schema`` and ``json_object``, the keywords of a schema (``maxLength``),
+        refuses: what it refuses: the forms ``json_schema`` and ``json_object``, the keyword ``maxLength`` of a schema,
             ``max_tokens``, ``temperature``, messages of the ``system``.
         models: that it lists.
         every: a number n and a fault of every n-th call.
