@@ -132,6 +132,12 @@ def test_what_is_wrong_with_a_reply_is_no_answer_and_has_a_sentence(content, rea
     assert all(cell.sentence.endswith(".") for cell in reason if cell)
 
 
+def test_the_answer_of_a_text_alone_is_not_lost_to_an_id_too_many_but_to_two_answers():
+    assert read(items(("1", "a"), ("1", "a"), ("7", "x")), texts=1).cells == ["a"]
+    assert read(items(("1", "a"), ("1", "b")), texts=1).cells == [Unread.MIXED]
+    assert read(items(("0", "a")), texts=1).cells == [Unread.MIXED]
+
+
 def test_how_a_reply_ended_says_why_nothing_stands_in_it():
     assert read('{"answers": [{"id', finish="length").whole is Unread.CUT
     assert read(GOOD, finish="content_filter").whole is Unread.REFUSED

@@ -167,6 +167,13 @@ class Calls:
         """Keep the answers of a call, or put down how it is asked again; return an error that ends the work."""
         if checked.disordered and len(job.rows) > 1:
             self._endpoint.mixed_up()
+        if checked.whole is Unread.MIXED and len(job.rows) > 1:
+            self._in_a_row = 0
+            most = self._endpoint.abilities.texts_per_call
+            most = most if most < len(job.rows) else 1
+            parts = (job.rows[at : at + most] for at in range(0, len(job.rows), most))
+            self.pending.extend(_Job(part, again=1) for part in parts)
+            return None
         if checked.whole is not None and checked.whole is not Unread.MIXED:
             return self._narrow(job, checked.whole, self._useless(checked.whole))
         self._in_a_row = 0

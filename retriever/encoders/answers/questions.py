@@ -129,8 +129,12 @@ class AnswersCall(Call[CheckedAnswers]):
 
     def checked(self, written: _Reply) -> CheckedAnswers:
         """Check the items."""
-        positions([item.id for item in written.answers], len(self.texts))  # ids from 0 look right for all but one
         by_id = {item.id: item.answers for item in written.answers}
+        alone = len(self.texts) == 1 and all(
+            item.answers == by_id.get("1") for item in written.answers if item.id == "1"
+        )
+        if not alone or "1" not in by_id:  # with one text there is nothing to mix it up with
+            positions([item.id for item in written.answers], len(self.texts))  # ids from 0 look right for all but one
         return CheckedAnswers([_cell(by_id.get(str(number))) for number in range(1, len(self.texts) + 1)])
 
     def unusable(self, reason: Unread) -> CheckedAnswers:
