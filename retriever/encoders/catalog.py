@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retriever.core.errors import CheckpointError, EncoderError
+from retriever.core.errors import CheckpointError, EncoderError, UsageError
 from retriever.core.fingerprint import file_hash
 from retriever.core.paths import config_dir, make_folder, write_whole
 from retriever.core.registry import nearest, resolve
+from retriever.encoders.answers.places import METHOD as CHAT_METHOD
 from retriever.encoders.methods import METHODS, EncoderOptions, build
 from retriever.encoders.sources import CONFIG, MANIFEST
 
@@ -21,14 +22,8 @@ if TYPE_CHECKING:
 
 
 SENTENCE_METHOD = "st"
-WHOLE_MODELS = {
-    SENTENCE_METHOD: "retriever.encoders.sentence_encoder:load",
-    "chat": "retriever.encoders.answers.loading:load_chat_encoder",
-}
+WHOLE_MODELS = {SENTENCE_METHOD: "retriever.encoders.sentence_encoder:load"}
 """Methods that take a model as it is, not a backbone: what loads each."""
-
-ANSWERED = ("inbedder", "re-enc")
-"""The method and pooling that embed what the model writes, with another encoder."""
 
 DEFAULT = "default"
 SHIPPED = "pretrained"
@@ -80,6 +75,7 @@ def resolve_name(name: str) -> str:
 
     Raises:
         EncoderError: nothing of that name is known; the nearest name is suggested.
+        UsageError: it is a language model behind an endpoint.
         CheckpointError: it is ``default``, and the folder that was made the default is gone or changed.
     """
     if name == DEFAULT and (own := promoted_folder()):
@@ -94,6 +90,11 @@ def resolve_name(name: str) -> str:
     if colon and method == SHIPPED:
         _shipped_folder(backbone)
         return name
+    if colon and method == CHAT_METHOD:
+        raise UsageError(
+            f"{name} is a language model, which is no encoder: it answers the questions of an index.",
+            hint=f"Say --reader {name} with a search or cluster under an instruction.",
+        )
     folder = Path(name).expanduser()
     if (folder / CONFIG).is_file():
         return str(folder.resolve())
@@ -167,6 +168,7 @@ def load_encoder(
 
     Raises:
         EncoderError: it is unknown, or its packages or files are missing.
+        UsageError: it is a language model behind an endpoint, which answers questions and encodes nothing.
         CheckpointError: a file differs from its recorded hash.
     """
     options = EncoderOptions(**{field: value for field, value in settings.items() if value is not None})  # type: ignore[arg-type]
@@ -176,10 +178,6 @@ def load_encoder(
     if folder is None and method in WHOLE_MODELS:
         made: Encoder = resolve(WHOLE_MODELS[method])(spec, model, options, device=device, dtype=dtype)
         return made
-    if folder is None and (method, options.pooling) == ANSWERED:
-        from retriever.encoders.answers.loading import load_local
-
-        return load_local(spec, model, options, device=device, dtype=dtype)
     from retriever.encoders.backbone import load_backbone
     from retriever.encoders.checkpoint import load_checkpoint
 

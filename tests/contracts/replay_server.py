@@ -55,12 +55,13 @@ class Model:
         whole: what it says of a whole call, as a list of items; takes the place of ``answer``.
         title: the object that it says of a cluster, whose call it is given.
         categories: the list of categories that it makes of answers, whose call it is given.
-        refuses: what it refuses: the forms ``json_schema`` and ``json_object``, the keywords of a schema (``maxLength``),
+        refuses: what it refuses: the forms ``json_schema`` and ``json_object``, the keyword ``maxLength`` of a schema,
             ``max_tokens``, ``temperature``, messages of the ``system``.
         models: that it lists.
+        piece: bytes that come at a time, twenty times a second; 0 for all at once.
         every: a number n and a fault of every n-th call.
         then: faults of the next calls, one each: a `Refusal`, seconds to be late, a function that changes the
-            completion, or None for none.
+            completion or gives a `Refusal`, or None for none.
         always: a function that changes every completion after that, given completion and request.
         seconds: to be late, always.
     """
@@ -71,6 +72,7 @@ class Model:
     categories: object = categories_of
     refuses: set = field(default_factory=set)
     models: tuple = ()
+    piece: int = 0
     every: tuple = (0, None)
     then: deque = field(default_factory=deque)
     always: object = None
@@ -183,6 +185,8 @@ class Handler(BaseHTTPRequestHandler):
         made = model.completion(request)
         for change in filter(callable, (fault, model.always)):
             made = change(made, request)
+        if isinstance(made, Refusal):
+            return self.write(made.status, {"error": {"message": made.message}}, made.headers)
         return self.write(200, made, {})
 
     def write(self, status, body, headers):
@@ -191,7 +195,9 @@ class Handler(BaseHTTPRequestHandler):
         for name, value in {"content-type": "application/json", "content-length": str(len(data)), **headers}.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(data)
+        for at in range(0, len(data), model_pieces := self.server.model.piece or len(data) or 1):
+            self.wfile.write(data[at : at + model_pieces])
+            time.sleep(0.05 if self.server.model.piece else 0)
 
     def log_message(self, *_):
         pass

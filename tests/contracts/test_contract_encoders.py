@@ -6,15 +6,13 @@ from dataclasses import FrozenInstanceError, replace
 import numpy as np
 import pytest
 import torch
-from replay_server import Model, serving
 
 from retriever import load_encoder
 from retriever.core.errors import EncoderError, UsageError
 from retriever.core.prompts import TEMPLATES
 from retriever.core.protocols import Encoder
 from retriever.core.registry import resolve
-from retriever.encoders.answers import loading
-from retriever.encoders.catalog import ANSWERED, CATALOG, WHOLE_MODELS
+from retriever.encoders.catalog import CATALOG, WHOLE_MODELS
 from retriever.encoders.checkpoint import load_checkpoint, save_checkpoint
 from retriever.encoders.methods import DEFAULT_INSTRUCTION, METHODS, EncoderOptions, build, encoder_class
 from retriever.index.encoding import describe, view_key
@@ -31,10 +29,8 @@ TEXTS = [
 INSTRUCTION = "what kind of product"
 INSTRUCTIONS = ["mood", INSTRUCTION, "which material is the handle of, in a few words", "mood"]
 SETTINGS = ("steps", "look_ahead")
-WHOLE = {"st": "sentence", "chat": "endpoint"}
-"""The tiny model of each row of `WHOLE_MODELS`; of chats, a server that answers with a text's and a question's end."""
-ANSWERING = ("chat", "inbedder-written")
-"""Rows that embed answers: an empty instruction is another encoder as it is, and one without words."""
+WHOLE = {"st": "sentence"}
+"""The tiny model of each row of `WHOLE_MODELS`."""
 
 
 def rows():
@@ -47,7 +43,6 @@ def rows():
             yield from ((method, "roberta", pooling) for pooling in kind.for_masked.poolings)
             yield method, "bert", None
     yield from ((method, WHOLE.get(method), None) for method in WHOLE_MODELS)
-    yield from (("inbedder-written", name, ANSWERED[1]) for name in ("llama", "mistral", "gpt2"))
 
 
 ROWS = list(rows())
@@ -63,15 +58,7 @@ by_method = pytest.mark.parametrize(
 def named(tiny):
     """Give the name that a row's encoder is loaded by."""
     pytest.importorskip("sentence_transformers")
-    model = Model(answer=lambda text, question: f"{text[-9:]} {question[-9:]}")
-    with serving(model) as url, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loading, "BASE", str(tiny("sentence")))
-
-        def named(row):
-            method, name, _ = row
-            return f"chat:{url}#tiny" if method == "chat" else f"{method.removesuffix('-written')}:{tiny(name)}"
-
-        yield named
+    return lambda row: f"{row[0]}:{tiny(row[1])}"
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +172,7 @@ def test_words_come_with_the_same_embeddings(make, row):
     encoder = make(row)
     encoded = encoder.encode_with_words(TEXTS, instruction=INSTRUCTION, top=3)
     close(encoded.embeddings, encoder.encode(TEXTS, instruction=INSTRUCTION))
-    assert any(encoded.words) == (row[0] in (*METHODS, *ANSWERING))
+    assert any(encoded.words) == (row[0] in METHODS)
     assert len(encoded.words) == len(TEXTS)
     assert max(map(len, encoded.words)) <= 3
     many = encoder.encode_views([*TEXTS, TEXTS[0]], INSTRUCTIONS, words=3)
@@ -193,9 +180,7 @@ def test_words_come_with_the_same_embeddings(make, row):
         alone = encoder.encode_with_words(TEXTS, instruction=instruction, top=3)
         close(one.embeddings[:-1], alone.embeddings)
         assert one.words == [*alone.words, alone.words[0]]
-    # Answerers say so of a text that says nothing; others answer it with what the instruction alone says.
-    said = ["not said"] if row[0] in ANSWERING else []
-    assert encoded.words[TEXTS.index("")] == said
+    assert encoded.words[TEXTS.index("")] == []
     assert [one.words for one in encoder.encode_views(TEXTS[:2], ["mood", ""])] == [[[], []]] * 2
 
 

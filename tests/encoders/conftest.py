@@ -1,6 +1,15 @@
+import sys
 from functools import cache
 
 import pytest
+
+
+@pytest.fixture(autouse=True)
+def new_endpoints():
+    """Forget the endpoints that another test asked: a port can be given out again."""
+    yield
+    if module := sys.modules.get("retriever.encoders.answers.endpoint"):
+        module.forget_all()
 
 
 @pytest.fixture(scope="session")

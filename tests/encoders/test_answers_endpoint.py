@@ -1,19 +1,26 @@
 import json
 import logging
-import re
 import signal
 import threading
 import time
+from types import SimpleNamespace
 
+import anyio
+import httpx
 import pytest
 from replay_server import Model, Refusal, asked, completion, first_word, serving
 
 from retriever.core.errors import EncoderError, UsageError
-from retriever.encoders.answers import endpoint
-from retriever.encoders.answers.answerer import Answer, Unread, explained
+from retriever.encoders.answers import endpoint, exchange
+from retriever.encoders.answers.answerer import Answer, Unread, Waiting, explained
 from retriever.encoders.answers.chat import PROBES, ChatAnswerer
-from retriever.encoders.answers.endpoint import TOKENS_A_MINUTE, Abilities
-from retriever.encoders.answers.wire import Format
+from retriever.encoders.answers.endpoint import TOKENS_A_MINUTE, Abilities, forget_all
+from retriever.encoders.answers.loading import load_answerer
+from retriever.encoders.answers.places import find_place
+from retriever.encoders.answers.questions import AnswersCall
+from retriever.encoders.answers.refusals import unreachable
+from retriever.encoders.answers.remembered import FILE
+from retriever.encoders.answers.wire import Format, estimated_tokens
 
 KEY = "sk-very-secret-key"
 WORDS = ["kettle", "lamp", "knife", "toy", "dog"]
@@ -25,13 +32,29 @@ ALONE = Abilities(settled=True, texts_per_call=1)
 
 @pytest.fixture
 def model(monkeypatch):
-    """Give a model behind a real server, which `OPENAI_BASE_URL` names."""
+    """Give a model behind a real server, which `OPENAI_BASE_URL` names, and calls that wait for a moment alone."""
     made = Model()
+    monkeypatch.setattr(endpoint, "BACKOFF", (0.001, 0.01))
     with serving(made) as url:
         made.url = url
         monkeypatch.setenv("OPENAI_BASE_URL", url)
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
         yield made
+
+
+@pytest.fixture
+def own_folder(tmp_path, monkeypatch):
+    """Give the user's own folder."""
+    monkeypatch.setenv("RETRIEVER_CONFIG", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def sentences(monkeypatch):
+    """Give the list of what a person is told of waiting."""
+    heard = []
+    monkeypatch.setattr(Waiting, "on_wait", heard.append)
+    return heard
 
 
 def reader(**settings):
@@ -53,20 +76,25 @@ def always(made):
     return lambda *_: made
 
 
-def test_texts_go_in_calls_of_six_with_all_questions_and_come_back_in_their_places(model):
+def waits_for(event, then=None):
+    """Make a fault that comes once an event is set, which no test lets wait for long."""
+
+    def fault(made, request):
+        assert event.wait(60)
+        return then or made
+
+    return fault
+
+
+def test_texts_go_in_calls_of_six_and_come_back_in_their_places(model):
     kept = []
-    answered = reader().answer(TEXTS, ["what?", "which?"], keep=kept.append)
-    assert answered.answers == [RIGHT] * 2
+    answered = reader().answer(TEXTS, "what?", keep=kept.append)
+    assert answered.answers == RIGHT
     assert answered.failures == {}
     assert sorted(map(len, model.calls)) == [2, 6, 6, 6]
     assert sorted(text for call in model.calls for text in call) == sorted(TEXTS)
-    rows = [one for answers in kept for one in answers]
-    assert set(rows) == {
-        Answer(row, question, answer)
-        for question, column in enumerate(answered.answers)
-        for row, answer in enumerate(column)
-    }
-    assert len(rows) == 40 and len(kept) == 4
+    assert {each for answers in kept for each in answers} == {Answer(row, answer) for row, answer in enumerate(RIGHT)}
+    assert len(kept) == 4
     first = model.requests[0]
     assert first["model"] == "org/tiny:1b" and first["temperature"] == 0
     assert first["response_format"]["json_schema"]["strict"] is True
@@ -74,69 +102,134 @@ def test_texts_go_in_calls_of_six_with_all_questions_and_come_back_in_their_plac
 
 
 def test_nothing_to_ask_asks_nothing(model):
-    assert reader().answer([], ["what?"]).answers == [[]]
-    assert reader().answer(TEXTS, []).answers == []
+    assert reader().answer([], "what?").answers == []
     assert model.requests == []
     with pytest.raises(UsageError, match="blank"):
-        reader().answer(TEXTS, [" "])
+        reader().answer(TEXTS, " ")
     with pytest.raises(UsageError, match="not one string"):
-        reader().answer("text", ["what?"])
+        reader().answer("text", "what?")
 
 
 def test_the_first_call_goes_alone_and_eight_more_at_once(model):
-    model.seconds = 0.1
     one = reader()
-    one.answer(TEXTS[:6], ["what?"])
+    one.answer(TEXTS[:12], "what?")
     assert model.most_in_flight == 1
-    model.seconds = 0.5  # a busy machine begins eight calls in that time
-    one.answer([f"{WORDS[n % 5]} item {n}" for n in range(120)], ["what?"])
+    full = threading.Event()
+
+    def fault(made, request):
+        if model.in_flight == 8:
+            full.set()
+        return waits_for(full)(made, request)
+
+    model.always = fault
+    one.answer([f"{WORDS[n % 5]} item {n}" for n in range(120)], "what?")
     assert model.most_in_flight == 8
 
 
 @pytest.mark.parametrize(
-    ("refused", "form", "token_limit", "temperature"),
+    ("refused", "learned"),
     [
-        (set(), Format.SCHEMA, "max_tokens", True),
-        ({"json_schema"}, Format.OBJECT, "max_tokens", True),
-        ({"json_schema", "json_object"}, Format.LINES, "max_tokens", True),
-        ({"max_tokens"}, Format.SCHEMA, "max_completion_tokens", True),
-        ({"temperature", "json_schema", "max_tokens"}, Format.OBJECT, "max_completion_tokens", False),
+        (set(), {}),
+        ({"maxLength"}, {"form": Format.SCHEMA}),
+        ({"json_schema"}, {"form": Format.OBJECT}),
+        ({"json_schema", "json_object"}, {"form": Format.LINES}),
+        ({"max_tokens"}, {"token_limit": "max_completion_tokens"}),
+        ({"system"}, {"system": False}),
+        (
+            {"temperature", "json_schema", "max_tokens"},
+            {"form": Format.OBJECT, "token_limit": "max_completion_tokens", "temperature": False},
+        ),
     ],
+    ids=str,
 )
-def test_the_ladder_is_tried_once_and_remembered(model, refused, form, token_limit, temperature):
+def test_the_ladder_is_tried_once_and_remembered_by_the_next_command(model, own_folder, refused, learned):
     model.refuses = refused
     one = reader()
-    assert one.answer(TEXTS, ["what?", "who?"]).answers == [RIGHT, RIGHT]
-    assert one.abilities == Abilities(form, True, token_limit, temperature)
+    assert one.answer(TEXTS, "what?").answers == RIGHT
+    assert one.abilities == Abilities(settled=True, **learned)
     assert len(model.requests) == 4 + len(refused)
-    again = reader(abilities=one.abilities)
-    assert again.answer(TEXTS, ["what?"]).answers == [RIGHT]
+    forget_all()  # as another process begins
+    assert reader().answer(TEXTS, "what?").answers == RIGHT
     assert len(model.requests) == 8 + len(refused)
+    if "system" in refused:
+        (only,) = model.requests[-1]["messages"]
+        assert only["role"] == "user" and only["content"].startswith("You read texts")
+
+
+def test_all_objects_of_a_process_share_what_is_learned(model):
+    model.refuses = {"json_schema"}
+    reader().answer(TEXTS[:5], "what?")
+    assert reader().answer(TEXTS[:5], "who?").answers == RIGHT[:5]
+    assert len(model.requests) == 3
+
+
+@pytest.mark.parametrize(
+    "written", ["{", "[]", '{"URL#org/tiny:1b": {"abilities": {"form": "rhyme"}, "on": "2999-01-01"}}']
+)
+def test_a_damaged_memory_of_endpoints_is_ignored(model, own_folder, written):
+    (own_folder / FILE).write_text(written.replace("URL", model.url))
+    assert reader().answer(TEXTS[:5], "what?").answers == RIGHT[:5]
+    assert json.loads((own_folder / FILE).read_text()).keys() >= {f"{model.url}#org/tiny:1b"}
+
+
+def test_a_memory_that_is_wrong_heals(model, own_folder):
+    model.refuses = {"json_schema", "max_tokens"}
+    assert reader().answer(TEXTS[:5], "what?").answers == RIGHT[:5]
+    model.refuses = {"json_object", "max_completion_tokens"}
+    forget_all()
+    one = reader()
+    assert one.abilities.form is Format.OBJECT
+    assert one.answer(TEXTS[:5], "what?").answers == RIGHT[:5]
+    assert one.abilities == READY
 
 
 @pytest.mark.parametrize(
     "made",
-    [
-        completion("Sure! " * 9),
-        completion(" \n" * 500, finish="length"),
-        completion('{"answers": [{"id": "1", "ans', finish="length"),
-        completion(""),
-    ],
-    ids=["prose", "whitespace", "cut", "empty"],
+    [completion("Sure! " * 9), completion(" \n" * 500, finish="length"), completion("")],
+    ids=["prose", "whitespace", "empty"],
 )
 def test_a_server_that_accepts_a_form_and_does_not_keep_it_is_asked_a_rung_lower(model, made):
     model.always = lambda good, request: made if "response_format" in request else good
     one = reader()
-    assert one.answer(TEXTS, ["what?"]).answers == [RIGHT]
+    assert one.answer(TEXTS, "what?").answers == RIGHT
     assert one.abilities.form is Format.LINES
-    assert len(model.requests) == 6
+    assert len(model.requests) == 7
+
+
+def test_a_cut_reply_costs_no_rung_and_two_do(model):
+    cut = completion('{"answers": [{"id": "1", "ans', finish="length")
+    model.then.append(always(cut))
+    one = reader()
+    assert one.answer(TEXTS, "what?").answers == RIGHT
+    assert one.abilities == READY
+    forget_all()
+    model.always = lambda good, request: cut if "json_schema" in str(request) else good
+    one = reader()
+    assert one.answer(TEXTS, "what?").answers == RIGHT
+    assert one.abilities.form is Format.OBJECT
 
 
 def test_a_server_that_breaks_over_a_form_is_asked_a_rung_lower(model):
-    model.then.extend([Refusal(500, headers={"retry-after-ms": "1"})] * (1 + endpoint.FIRST_RETRIES))
+    model.then.extend([Refusal(500)] * (1 + endpoint.FIRST_RETRIES))
     one = reader()
-    assert one.answer(TEXTS[:5], ["what?"]).answers == [RIGHT[:5]]
-    assert one.abilities.form is Format.OBJECT
+    assert one.answer(TEXTS[:5], "what?").answers == RIGHT[:5]
+    assert one.abilities.form is Format.SCHEMA
+
+
+def test_a_server_that_is_starting_is_waited_for_without_a_step_down_the_ladder(model, sentences):
+    model.then.extend([Refusal(503, "Loading model")] * 20)
+    one = reader()
+    assert one.answer(TEXTS[:5], "what?").answers == RIGHT[:5]
+    assert one.abilities == READY
+    assert "is asked again in 0 s: status 503, Loading model" in sentences[0]
+    assert endpoint.PATIENCE[503] >= 60
+
+
+def test_a_server_that_does_not_come_up_is_given_up(model, monkeypatch):
+    monkeypatch.setattr(endpoint, "PATIENCE", {503: 0.01})
+    model.then.extend([Refusal(503, "Loading model")] * 200)
+    with pytest.raises(EncoderError, match=r"org/tiny:1b\) failed with status 503: Loading model"):
+        reader().answer(TEXTS[:5], "what?")
 
 
 def test_a_model_that_thinks_gets_more_room(model):
@@ -147,16 +240,18 @@ def test_a_model_that_thinks_gets_more_room(model):
 
     model.always = short
     one = reader()
-    assert one.answer(TEXTS, ["what?"]).answers == [RIGHT]
-    assert (one.abilities.thinks, one.abilities.form, len(model.requests)) == (True, Format.SCHEMA, 5)
+    assert one.answer(TEXTS, "what?").answers == RIGHT
+    assert (one.abilities.thinks, one.abilities.form, len(model.requests)) == (True, Format.LIMITED, 5)
 
 
-def test_left_out_texts_are_asked_again_alone_and_then_every_text_is(model):
-    model.then.append(answers_of(lambda items: items[:4]))
+def test_left_out_texts_are_asked_again_alone_and_calls_get_smaller_from_the_second_time_on(model):
     one = reader()
-    assert one.answer(TEXTS, ["what?"]).answers == [RIGHT]
-    assert one.abilities.texts_per_call == 1
-    assert sorted(map(len, model.calls)) == [1] * 16 + [6]
+    for calls, most in ((1, 6), (2, 3), (3, 1)):
+        model.then.append(answers_of(lambda items: items[:-1]))
+        assert one.answer(TEXTS[:6], "what?").answers == RIGHT[:6]
+        assert one.abilities.texts_per_call == most, calls
+    assert list(map(len, model.calls)) == [6, 1, 6, 1, 3, 3, 1]
+    assert one.abilities.form is Format.LIMITED
 
 
 @pytest.mark.parametrize(
@@ -172,9 +267,9 @@ def test_left_out_texts_are_asked_again_alone_and_then_every_text_is(model):
 def test_mixed_ids_are_believed_in_nothing(model, change):
     model.always = lambda made, request: answers_of(change)(made, request) if len(asked(request)["texts"]) > 1 else made
     one = reader()
-    assert one.answer(TEXTS, ["what?"]).answers == [RIGHT]
+    assert one.answer(TEXTS, "what?").answers == RIGHT
     assert one.abilities.texts_per_call == 1
-    assert one.abilities.form is Format.SCHEMA
+    assert one.abilities.form is Format.LIMITED
 
 
 def test_answers_swapped_within_a_call_cannot_be_told_but_alone_they_cannot_be_swapped(model):
@@ -183,22 +278,18 @@ def test_answers_swapped_within_a_call_cannot_be_told_but_alone_they_cannot_be_s
         return [{**item, "answers": answers[(at + 1) % len(items)]} for at, item in enumerate(items)]
 
     model.always = answers_of(swapped)
-    assert reader().answer(TEXTS, ["what?"]).answers != [RIGHT]
-    assert reader(abilities=ALONE).answer(TEXTS, ["what?"]).answers == [RIGHT]
+    assert reader().answer(TEXTS, "what?").answers != RIGHT
+    assert reader(abilities=ALONE).answer(TEXTS, "what?").answers == RIGHT
 
 
-def test_only_the_question_without_an_answer_is_asked_again_and_once(model):
-    model.answer = lambda text, question: (
-        "word " * 13 if "lamp" in text and question == "how?" else first_word(text, question)
-    )
-    answered = reader().answer(TEXTS[:5], ["what?", "how?"])
-    assert answered.answers == [RIGHT[:5], ["kettle", None, "knife", "toy", "dog"]]
+def test_a_text_without_an_answer_is_asked_again_once_alone_and_then_kept_with_its_reason(model):
+    model.answer = lambda text, question: "word " * 13 if "lamp" in text else first_word(text, question)
+    kept = []
+    answered = reader().answer(TEXTS[:5], "how?", keep=kept.extend)
+    assert answered.answers == ["kettle", None, "knife", "toy", "dog"]
     assert answered.failures == {Unread.LONG: 1}
-    assert re.search(r"more than 12 words.* \(1\)", explained(answered.failures))
-    assert [(len(asked(one)["texts"]), asked(one)["questions"]) for one in model.requests] == [
-        (5, ["what?", "how?"]),
-        (1, ["how?"]),
-    ]
+    assert kept[-1] == Answer(1, Unread.LONG)
+    assert list(map(len, model.calls)) == [5, 1]
 
 
 @pytest.mark.parametrize(
@@ -211,125 +302,300 @@ def test_only_the_question_without_an_answer_is_asked_again_and_once(model):
         (completion("<think>and then"), Unread.THINKING),
         (completion("", reasoning_content='{"answers": []}'), Unread.REASONING),
         (completion("<html>"), Unread.BROKEN),
+        (Refusal(400, "filtered", code="content_filter"), Unread.BLOCKED),
+        (Refusal(403, "this is not allowed"), Unread.BLOCKED),
+        (b"<html>Bad gateway</html>", Unread.ODD),
+        (Refusal(500, "the model runner has stopped"), Unread.ODD),
     ],
     ids=str,
 )
-def test_a_reply_that_is_no_answer_is_asked_again_once_and_then_counted(model, made, reason):
+def test_a_text_that_no_reply_can_be_had_for_is_asked_about_twice_alone_and_then_counted(model, made, reason):
     model.always = lambda good, request: made if "lamp" in request["messages"][1]["content"] else good
-    answered = reader(abilities=ALONE).answer(TEXTS[:5], ["what?"])
-    assert answered.answers == [["kettle", None, "knife", "toy", "dog"]]
+    answered = reader(abilities=ALONE).answer(TEXTS[:5], "what?")
+    assert answered.answers == ["kettle", None, "knife", "toy", "dog"]
     assert answered.failures == {reason: 1}
     assert explained(answered.failures) == f"{reason.sentence} (1)"
-    assert sum("lamp" in call[0] for call in model.calls) == 2 + (reason in (Unread.THINKING, Unread.REASONING))
+    calls = sum("lamp" in call[0] for call in model.calls)
+    retries = 2 * endpoint.RETRIES if "runner" in str(made) else 0
+    assert calls == 2 + retries + (reason in (Unread.THINKING, Unread.REASONING))
+
+
+@pytest.mark.parametrize("made", [Refusal(400, "The prompt was flagged"), Refusal(422, "Input could not be processed")])
+def test_a_blocked_text_in_the_first_call_of_all_costs_no_other_its_answer(model, made):
+    model.always = lambda good, request: made if "lamp number 6" in str(request) else good
+    kept = []
+    answered = reader().answer(TEXTS, "what?", keep=kept.extend)
+    assert [row for row, answer in enumerate(answered.answers) if answer is None] == [6]
+    assert answered.failures == {Unread.BLOCKED: 1}
+    assert len(kept) == 20 and Answer(6, Unread.BLOCKED) in kept
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (Refusal(403, "Your region is not supported"), "refused access with status 403: Your region is not supported"),
+        (Refusal(400, "Tenant is locked"), "failed with status 400: Tenant is locked"),
+        ({"error": {"message": "Upstream is gone", "code": 500}}, "failed with status 500: Upstream is gone"),
+        (b"<!doctype html><p>Sign in", "sent no chat completion for org/tiny:1b. That is a web page, as a proxy"),
+        (completion(None, refusal="I will not."), "refused to answer. I will not."),
+    ],
+    ids=str,
+)
+def test_several_failures_in_a_row_end_the_reading_with_the_providers_own_words(model, made, words):
+    kept = []
+    first = [f"{WORDS[n % 5]} item {n}" for n in range(12)]
+    model.always = lambda good, request: good if asked(request)["texts"][0]["text"] in first else made
+    with pytest.raises(EncoderError, match=words) as raised:
+        reader(abilities=READY).answer([f"{WORDS[n % 5]} item {n}" for n in range(180)], "what?", keep=kept.extend)
+    assert raised.value.hint
+    assert len(kept) == 12 and all(each.answer in WORDS for each in kept)
+    assert len(model.requests) <= 2 + 12 * (1 + endpoint.RETRIES)
 
 
 def test_a_model_without_one_usable_answer_is_given_up_soon(model):
     model.always = always(completion("I am a teapot."))
     with pytest.raises(EncoderError, match=r"org/tiny:1b at 127.0.0.1:\d+ gave no usable answer. The reply does not"):
-        reader().answer(TEXTS * 9, ["what?"])
+        reader().answer(TEXTS * 9, "what?")
     assert len(model.requests) <= 6
+    model.always = None
+    assert reader().answer(TEXTS, "what?").answers == RIGHT  # and nothing of it is held against it
 
 
-def test_a_busy_server_is_asked_again_when_it_says(model):
+def test_a_busy_server_is_asked_again_when_it_says(model, sentences):
     model.then.extend([None, Refusal(429, headers={"retry-after": "1"}), Refusal(503, headers={"retry-after-ms": "5"})])
     begun = time.monotonic()
-    answered = reader().answer(TEXTS, ["what?"])
-    assert answered.answers == [RIGHT]
+    assert reader().answer(TEXTS, "what?").answers == RIGHT
     assert time.monotonic() - begun >= 1
     assert len(model.requests) == 6
+    assert any("asked again in 1 s" in sentence for sentence in sentences)
 
 
-def test_a_late_reply_is_asked_for_again(model):
-    model.then.append(2.0)
-    assert reader(seconds=0.3, abilities=READY).answer(TEXTS[:3], ["what?"]).answers == [RIGHT[:3]]
-    assert len(model.requests) == 2
+def test_a_call_that_is_late_is_taken_apart_and_gets_more_time(model, monkeypatch, sentences):
+    monkeypatch.setattr(endpoint, "SECONDS", 0.4)
+    monkeypatch.setattr("retriever.encoders.answers.calls.NOTICE_SECONDS", 0.1)
+    over = threading.Event()
+    model.then.append(waits_for(over))
+    one = reader()
+    assert one.answer(TEXTS[:3], "what?").answers == RIGHT[:3]
+    over.set()
+    assert list(map(len, model.calls))[:2] == [3, 1]
+    assert any("waiting for the first answer of org/tiny:1b at 127" in sentence for sentence in sentences)
 
 
-def test_calls_keep_to_a_limit_of_tokens_a_minute(model, monkeypatch):
-    seconds = []
-    for limit in ("120000", "60000"):
-        monkeypatch.setenv(TOKENS_A_MINUTE, limit)
-        begun = time.monotonic()
-        reader(abilities=READY).answer(TEXTS, ["what?"])
-        seconds.append(time.monotonic() - begun)
-    assert seconds[1] > 1.5  # 3 calls before the last, of 700 to 900 tokens, at 1,000 a second
-    assert seconds[0] < seconds[1]
+@pytest.mark.parametrize("piece", [0, 3], ids=["silent", "dripping"])
+def test_a_server_that_never_ends_its_reply_is_given_up_at_the_second_limit(model, monkeypatch, piece):
+    monkeypatch.setattr(endpoint, "SECONDS", 0.2)
+    over = threading.Event()
+    model.piece = piece
+    model.always = None if piece else waits_for(over)
+    with pytest.raises(EncoderError, match=r"took longer than 0 s to answer with org/tiny:1b.*RETRIEVER_CALL_SECONDS"):
+        reader().answer(TEXTS, "what?")
+    over.set()
+    assert list(map(len, model.calls)) == [6, 1]
+
+
+def test_the_seconds_of_a_call_are_a_number_in_the_environment(model, monkeypatch):
+    monkeypatch.setenv("RETRIEVER_CALL_SECONDS", "300")
+    assert reader()._endpoint.limit == 300
+    monkeypatch.setenv("RETRIEVER_CALL_SECONDS", "soon")
+    with pytest.raises(EncoderError, match="RETRIEVER_CALL_SECONDS is 'soon'"):
+        reader().answer(TEXTS, "what?")
+
+
+def test_calls_of_all_objects_keep_to_one_limit_of_tokens_a_minute(model, monkeypatch):
+    slept = []
+
+    async def sleep(seconds):
+        slept.append(seconds)
+
+    monkeypatch.setattr(endpoint, "anyio", SimpleNamespace(sleep=sleep, fail_after=anyio.fail_after))
+    monkeypatch.setenv(TOKENS_A_MINUTE, "60000")
+    for _ in range(3):
+        reader(abilities=READY).answer(TEXTS[:6], "what?")
+    call = AnswersCall(TEXTS[:6], "what?")
+    tokens = sum(estimated_tokens(part["content"]) for part in call.messages(Format.LIMITED)) + call.reply_tokens
+    assert len(slept) == 3 and slept[0] == 0
+    assert max(slept) <= 2 * tokens / 1000 and slept[2] > tokens / 1000 - 1  # a second passes between them at most
     monkeypatch.setenv(TOKENS_A_MINUTE, "many")
     with pytest.raises(EncoderError, match="RETRIEVER_TOKENS_A_MINUTE is 'many'"):
-        reader(abilities=READY)
+        reader(abilities=READY).answer(TEXTS, "what?")
 
 
 @pytest.mark.parametrize(
     ("refusal", "message"),
     [
         (
-            Refusal(401, f"Incorrect API key provided: {KEY}"),
-            "refused access with status 401. Check the key in OPENAI_API_KEY",
+            Refusal(401, f"Incorrect API key: {KEY}"),
+            r"refused access with status 401: .* Check the key in OPENAI_API_KEY",
         ),
-        (Refusal(403, f"{KEY} may not"), "refused access with status 403"),
-        (Refusal(404, f"model not known to {KEY}"), "has no model org/tiny:1b, or no chat endpoint at http://127"),
+        (Refusal(403, f"{KEY} may not"), r"refused access with status 403: \*\*\* may not"),
+        (Refusal(402, "Insufficient credits"), r"wants to be paid .*: Insufficient credits. Look at the credits"),
+        (Refusal(404, f"no model for {KEY}"), "has no such model, or there is no chat endpoint at http://127"),
         (Refusal(400, "too long", code="context_length_exceeded"), "A call is too long for .*4,096 tokens or more"),
         (Refusal(400, "exceeds the available context size"), "A call is too long for"),
+        (Refusal(400, "Invalid model name"), "failed with status 400: Invalid model name. Check the model's name"),
         (Refusal(418, f"teapot {KEY}"), "failed with status 418: teapot"),
         (Refusal(307, headers={"location": "http://127.0.0.1:1/v1"}), "another address, and texts are not sent on"),
-        (Refusal(429, "quota", headers={"retry-after": "3600"}), "gives no more answers for now"),
+        (
+            Refusal(429, "slow", headers={"retry-after": "300"}),
+            "no more answers for 300 s: slow.*RETRIEVER_TOKENS_A_MIN",
+        ),
+        (Refusal(429, "You exceeded your current quota", code="insufficient_quota"), "for now: You exceeded your"),
     ],
     ids=lambda value: str(value.status) if isinstance(value, Refusal) else "",
 )
 def test_an_error_names_host_and_model_and_the_next_step_and_never_the_key(model, caplog, refusal, message):
     caplog.set_level(logging.INFO)
-    model.then.extend([refusal] * 3)
+    model.always = always(refusal)
+    model.then.extend([refusal] * 30)
     one = reader()
     with pytest.raises(EncoderError, match=message) as raised:
-        one.answer(TEXTS, ["what?"])
+        one.answer(TEXTS, "what?")
     error = raised.value
     assert "org/tiny:1b" in str(error) and "127.0.0.1:" in str(error) and error.hint
     shown = f"{error}{error!r}{error.__cause__!r}{one!r}{vars(one)}{vars(one._endpoint)}{one.spec}{caplog.text}"
     assert KEY not in shown
     assert error.__cause__ is None and error.__suppress_context__
+    assert len(model.requests) <= 8
+
+
+def test_a_name_that_the_endpoint_does_not_have_is_answered_with_those_it_has(model):
+    model.models = ("org/small:1b", "other", "org/tiny:7b")
+    model.then.append(Refusal(404, "model not found"))
+    with pytest.raises(EncoderError, match=r"It has org/tiny:7b, org/small:1b\. Check the model's name"):
+        reader().answer(TEXTS, "what?")
 
 
 def test_a_server_that_is_not_there_is_told_soon(monkeypatch):
-    begun = time.monotonic()
-    with pytest.raises(EncoderError, match=r"127.0.0.1:9, which should have m, cannot be reached. Start its server"):
-        ChatAnswerer("chat:http://127.0.0.1:9/v1#m").answer(["kettle"], ["what?"])
-    assert time.monotonic() - begun < 10
+    monkeypatch.setattr(endpoint, "BACKOFF", (0.001, 0.01))
+    with pytest.raises(EncoderError, match=r"127.0.0.1:9, which should have m, cannot be reached.*Start its server"):
+        ChatAnswerer("chat:http://127.0.0.1:9/v1#m").answer(["kettle"], "what?")
+
+
+def test_a_server_without_https_and_a_certificate_that_nobody_trusts_are_told_apart(model):
+    with pytest.raises(EncoderError, match=r"127.0.0.1:\d+ speaks no https.*say http://"):
+        ChatAnswerer(f"chat:{model.url.replace('http', 'https')}#m").answer(["kettle"], "what?")
+    refused = httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate")
+    error = unreachable(refused, find_place("chat:https://h/v1#m"))
+    assert "The certificate of h is not trusted" in str(error) and "SSL_CERT_FILE" in error.hint
+
+
+@pytest.mark.parametrize(
+    ("variable", "said", "message"),
+    [
+        ("SSL_CERT_FILE", "/nowhere/ca.pem", "SSL_CERT_FILE is '/nowhere/ca.pem', which cannot be read: No such file"),
+        ("SSL_CERT_FILE", __file__, "SSL_CERT_FILE is .*, which cannot be read"),
+        ("ALL_PROXY", "socks5://127.0.0.1:1", r"ALL_PROXY names a SOCKS proxy.*pip install 'httpx\[socks\]'"),
+        ("HTTPS_PROXY", "http://h:port", "HTTPS_PROXY is no address of a proxy"),
+        ("NO_PROXY", "[::1]", "NO_PROXY holds something that is no host"),
+        ("NO_PROXY", "fd00::/8", "NO_PROXY holds something that is no host"),
+    ],
+)
+def test_a_variable_that_the_connection_cannot_use_is_named_and_leaves_this_machine_alone(
+    model, monkeypatch, variable, said, message
+):
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    monkeypatch.setenv(variable, said)
+    with pytest.raises(EncoderError, match=message) as raised:
+        ChatAnswerer("chat:https://models.invalid/v1#m").answer(["kettle"], "what?")
+    assert raised.value.hint
+    assert reader().answer(TEXTS[:2], "what?").answers == RIGHT[:2]
 
 
 def test_a_page_that_is_no_endpoint_is_told(model):
     model.always = always(b"<html>welcome</html>")
-    with pytest.raises(EncoderError, match="must be that of an OpenAI-compatible endpoint"):
-        reader().answer(TEXTS, ["what?"])
+    with pytest.raises(EncoderError, match="must be that of an OpenAI-compatible endpoint") as raised:
+        reader().answer(TEXTS, "what?")
+    assert "<html>" not in str(raised.value)
     model.always = always({"choices": []})
     with pytest.raises(EncoderError, match="sent no chat completion"):
-        reader().answer(TEXTS, ["what?"])
+        reader().answer(TEXTS, "what?")
+
+
+def test_a_reply_without_an_end_is_not_read_to_its_end(model, monkeypatch):
+    monkeypatch.setattr(exchange, "MOST_BYTES", 100_000)
+    model.always = lambda good, request: completion("x" * 200_000) if "lamp" in str(request) else good
+    answered = reader(abilities=ALONE).answer(TEXTS[:5], "what?")
+    assert answered.failures == {Unread.ODD: 1}
 
 
 def test_one_bad_call_loses_no_answers_of_others(model):
-    model.seconds = 0.1
-    model.then.extend([0.5, Refusal(404), None])
+    refused = threading.Event()
+
+    def refuses(made, request):
+        refused.set()
+        return Refusal(404)
+
+    model.then.extend([waits_for(refused), refuses, waits_for(refused), waits_for(refused)])
     kept = []
-    with pytest.raises(EncoderError, match="has no model"):
-        reader(abilities=READY).answer(TEXTS, ["what?"], keep=kept.extend)
-    assert len(kept) == 14
-    assert all(one.answer == RIGHT[one.row] for one in kept)
+    with pytest.raises(EncoderError, match="has no such model"):
+        reader(abilities=READY).answer(TEXTS, "what?", keep=kept.extend)
+    assert len(kept) == 20 - len(model.calls[1])
+    assert all(each.answer == RIGHT[each.row] for each in kept)
 
 
 def test_what_keep_raises_ends_the_work_at_once(model):
-    model.seconds = 0.3
     texts = [f"{WORDS[n % 5]} item {n}" for n in range(600)]
-    threads = []
+    threads, over = [], threading.Event()
+    model.then.append(None)
+    model.always = lambda made, request: made if len(model.requests) == 1 else waits_for(over)(made, request)
 
     def full(answers):
         threads.append(threading.current_thread())
         raise OSError("disk full")
 
-    begun = time.monotonic()
     with pytest.raises(OSError, match="disk full"):
-        reader(abilities=READY).answer(texts, ["what?"], keep=full)
-    assert time.monotonic() - begun < 3
+        reader().answer(texts, "what?", keep=full)
+    over.set()
     assert threads == [threading.current_thread()]
     assert len(model.requests) <= 9
+
+
+def test_what_is_spent_is_what_was_sent_and_what_came_back(model):
+    spent = []
+    reader().answer(TEXTS[:5], "what?", spend=spent.append)
+    sent = sum(estimated_tokens(message["content"]) for message in model.requests[0]["messages"])
+    assert spent == [sent, 10 + 100 - sent]  # the server counts 100 tokens of messages and 10 of the reply
+    model.always = lambda made, request: {**made, "usage": None}
+    spent.clear()
+    reader().answer(TEXTS[:5], "what?", spend=spent.append)
+    assert spent[0] == sent and 10 < spent[1] < 100
+    model.then.append(Refusal(500))
+    spent.clear()
+    reader().answer(TEXTS[:5], "what?", spend=spent.append)
+    assert spent[:2] == [sent, sent]  # each request is counted
+
+
+@pytest.mark.parametrize("allowed", [2, 3], ids=["before a request", "behind a reply"])
+def test_a_purse_that_is_empty_sends_no_further_request_and_keeps_what_came(model, allowed):
+    kept, spent = [], []
+
+    def spend(tokens):
+        spent.append(tokens)
+        if len(spent) > allowed:
+            raise LookupError("empty")
+
+    with pytest.raises(LookupError, match="empty"):
+        reader(abilities=Abilities(texts_per_call=1)).answer(TEXTS, "what?", keep=kept.extend, spend=spend)
+    assert len(kept) >= 1
+    assert all(each.answer == RIGHT[each.row] for each in kept)
+    assert len(model.requests) == len(kept)
+    assert reader().send(AnswersCall(TEXTS[:1], "what?"), spend=lambda tokens: None).cells == RIGHT[:1]
+
+
+def test_when_time_is_up_calls_are_cancelled_and_what_came_is_given(model):
+    over = threading.Event()
+    model.then.append(None)
+    model.always = lambda made, request: made if len(model.requests) == 1 else waits_for(over)(made, request)
+    answered = reader().answer(TEXTS, "what?", until=time.monotonic() + 1)
+    over.set()
+    assert answered.answers == [*RIGHT[:6], *[None] * 14]
+    assert answered.failures == {}
+    calls = len(model.requests)
+    assert reader().answer(TEXTS, "who?", until=time.monotonic() - 1).answers == [None] * 20
+    assert len(model.requests) == calls
 
 
 @pytest.fixture
@@ -341,31 +607,38 @@ def interruptible():
 
 
 def test_an_interrupt_cancels_calls_and_keeps_what_was_answered(model, interruptible):
-    kept = []
-    model.then.extend([None] * 4)
-    model.always = lambda made, request: (time.sleep(20), made)[1] if len(model.requests) > 4 else made
-    texts = [f"{WORDS[n % 5]} item {n}" for n in range(120)]
-    timer = threading.Timer(1.5, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGINT))
+    kept, over = [], threading.Event()
+
+    def third(made, request):
+        if len(model.requests) < 4:
+            return made
+        if not over.is_set():
+            over.set()
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        time.sleep(20)
+        return made
+
+    model.always = third
     begun = time.monotonic()
-    timer.start()
     with pytest.raises(KeyboardInterrupt):
-        reader(abilities=ALONE).answer(texts, ["what?"], keep=kept.extend)
-    assert time.monotonic() - begun < 6
-    assert 1 <= len(kept) <= 4
+        reader(abilities=Abilities(texts_per_call=1)).answer(TEXTS, "what?", keep=kept.extend)
+    assert time.monotonic() - begun < 15
+    assert 1 <= len(kept) <= 3
 
 
 def test_the_key_goes_to_its_own_endpoint_alone(model, monkeypatch):
     monkeypatch.setenv("OPENAI_ORG_ID", "org-secret")
-    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Secret: custom-secret")
-    reader().answer(TEXTS[:2], ["what?"])
+    monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\n")
+    reader().answer(TEXTS[:2], "what?")
     assert model.headers[-1]["Authorization"] == f"Bearer {KEY}"
+    assert model.headers[-1]["OpenAI-Organization"] == "org-secret"
     monkeypatch.setenv("OPENAI_BASE_URL", "https://elsewhere.example/v1")
-    ChatAnswerer(f"chat:{model.url}#m").answer(TEXTS[:2], ["what?"])
+    ChatAnswerer(f"chat:{model.url}#org/tiny:1b").answer(TEXTS[:2], "what?")
     assert "secret" not in str(model.headers[-1])
-    assert set(map(str.lower, model.headers[-1])) <= endpoint._PLAIN_HEADERS
+    assert "authorization" not in set(map(str.lower, model.headers[-1]))
     model.then.append(Refusal(401))
     with pytest.raises(EncoderError, match="is sent to OPENAI_BASE_URL alone; set that to http://127"):
-        ChatAnswerer(f"chat:{model.url}#m").answer(TEXTS[:2], ["what?"])
+        ChatAnswerer(f"chat:{model.url}#m").answer(TEXTS[:2], "what?")
 
 
 def test_texts_for_this_machine_go_past_a_proxy(model, monkeypatch):
@@ -373,30 +646,31 @@ def test_texts_for_this_machine_go_past_a_proxy(model, monkeypatch):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.delenv("no_proxy", raising=False)
-    assert reader().answer(TEXTS[:2], ["what?"]).answers == [RIGHT[:2]]
+    assert reader().answer(TEXTS[:2], "what?").answers == RIGHT[:2]
 
 
-def test_the_fingerprint_is_of_model_prompt_and_probes_and_is_asked_for_once(model):
+def test_a_probe_is_of_model_prompt_and_the_answers_to_the_probes(model):
     model.answer = lambda text, question: text.split()[1]
-    one = reader()
-    assert model.requests == []
-    print_ = one.fingerprint
-    assert print_ == one.fingerprint == reader().fingerprint
-    assert len(model.requests) == 4 and sum(map(len, model.calls)) == 2 * len(PROBES)
-    assert ChatAnswerer("chat:other").fingerprint != print_
+    spent = []
+    print_ = reader().probe(spend=spent.append)
+    assert len(print_) == 64 and len(spent) == 2 * len(model.requests)
+    assert print_ == reader().probe()
+    assert sum(map(len, model.calls)) == 2 * len(PROBES)
+    assert ChatAnswerer("chat:other").probe() != print_
     model.answer = lambda text, question: text.split()[0] + text.split()[2]
-    assert reader().fingerprint != print_
-    before = len(model.requests)
-    assert reader(fingerprint=print_).fingerprint == print_
-    assert len(model.requests) == before
+    assert reader().probe() != print_
     model.answer = lambda text, question: "word " * 20
     with pytest.raises(EncoderError, match="has no answer to 8 of 8 probes"):
-        _ = reader().fingerprint
+        reader().probe()
 
 
 def test_the_spec_says_where_texts_go(model):
-    spec = reader().spec
-    assert (spec.name, spec.loopback) == ("chat:org/tiny:1b", True)
+    spec = load_answerer("chat:org/tiny:1b").spec
+    assert (spec.name, spec.loopback, spec.url, spec.model) == ("chat:org/tiny:1b", True, model.url, "org/tiny:1b")
     assert spec.host == model.url.split("/")[2]
     far = ChatAnswerer("chat:https://api.example.com/v1#m").spec
     assert (far.host, far.loopback) == ("api.example.com", False)
+    with pytest.raises(
+        UsageError, match=r"'st:x' writes no answers\. Name chat:MODEL, chat:URL#MODEL, given or default"
+    ):
+        load_answerer("st:x")

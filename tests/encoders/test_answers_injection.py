@@ -62,7 +62,7 @@ def spoilt(order, poisons, abilities=None):
         texts.insert(4 * at + at % 3, "this thing came late and broke soon. " + poison.format(order=order))
     model = Model(whole=obedient)
     with serving(model) as url:
-        answers = ChatAnswerer(f"chat:{url}#m", abilities=abilities).answer(texts, ["what?"]).answers[0]
+        answers = ChatAnswerer(f"chat:{url}#m", abilities=abilities).answer(texts, "what?").answers
     right = {text: WORDS[n % 5] for n, text in enumerate(clean)}
     return sum(answer != right[text] for text, answer in zip(texts, answers, strict=True) if text in right)
 
@@ -92,8 +92,8 @@ def test_a_call_of_one_answer_is_checked_by_its_shortest_text():
     model = Model()
     with serving(model) as url:
         texts = [f"a lamp of number {n}" for n in range(5)] + ["a lamp"]
-        answered = ChatAnswerer(f"chat:{url}#m").answer(texts, ["what?"])
-    assert answered.answers == [["lamp"] * 6]
+        answered = ChatAnswerer(f"chat:{url}#m").answer(texts, "what?")
+    assert answered.answers == ["lamp"] * 6
     assert model.calls == [texts, ["a lamp"]]
 
 
@@ -101,5 +101,15 @@ def test_a_call_of_one_answer_is_checked_by_its_shortest_text():
 def test_that_nothing_is_said_is_no_reason_to_check(answer):
     model = Model(answer=lambda text, question: answer)
     with serving(model) as url:
-        ChatAnswerer(f"chat:{url}#m").answer([f"text {n}" for n in range(6)], ["what?"])
+        ChatAnswerer(f"chat:{url}#m").answer([f"text {n}" for n in range(6)], "what?")
     assert len(model.calls) == 1
+
+
+def test_an_answer_that_the_question_names_is_no_reason_to_check():
+    model = Model(answer=lambda text, question: "Price")
+    with serving(model) as url:
+        answerer = ChatAnswerer(f"chat:{url}#m")
+        answerer.answer([f"text {n}" for n in range(6)], "Is it about delivery, quality or price?")
+        assert len(model.calls) == 1
+        answerer.answer([f"text {n}" for n in range(6)], "What is it about, and at which prices?")
+        assert len(model.calls) == 3

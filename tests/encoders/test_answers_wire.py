@@ -7,16 +7,11 @@ from hypothesis import strategies as st
 from retriever.core.errors import EncoderError, UsageError
 from retriever.encoders.answers.answerer import Unread
 from retriever.encoders.answers.calls import CALL_TOKENS, packed, room_for_texts
-from retriever.encoders.answers.places import ALLOW_HTTP, find_place, is_loopback
-from retriever.encoders.answers.wire import (
-    AnswersCall,
-    Format,
-    Reply,
-    addresses_reader,
-    beginning,
-    estimated_tokens,
-    tidied,
-)
+from retriever.encoders.answers.categories import CategoriesCall
+from retriever.encoders.answers.places import ALLOW_HTTP, find_place, is_loopback, key_for
+from retriever.encoders.answers.questions import AnswersCall, tidied
+from retriever.encoders.answers.titles import TitleCall
+from retriever.encoders.answers.wire import Format, Reply, addresses_reader, beginning, estimated_tokens
 
 SCHEMA, LINES = Format.SCHEMA, Format.LINES
 TWELVE = "one two three four five six seven eight nine ten eleven twelve"
@@ -26,33 +21,82 @@ def items(*pairs):
     return json.dumps({"answers": [{"id": key, "answers": list(answers)} for key, *answers in pairs]})
 
 
-def read(content, texts=2, questions=1, form=SCHEMA, **reply):
-    return AnswersCall(["text"] * texts, ["question"] * questions).check(Reply(content, **reply), form)
+GOOD = items(("1", "a"), ("2", "b"))
+
+
+def read(content, texts=2, form=SCHEMA, **reply):
+    return AnswersCall(["text"] * texts, "question").check(Reply(content, **reply), form)
 
 
 def test_the_user_message_is_the_wire_and_the_system_message_holds_all_instructions():
-    system, user = AnswersCall(["a \u6c34\n", '"}'], ["q?", "r?"]).messages(SCHEMA)
+    system, user = AnswersCall(["a \u6c34\n", '"}'], "q?").messages(SCHEMA)
     assert json.loads(user["content"]) == {
-        "questions": ["q?", "r?"],
+        "questions": ["q?"],
         "texts": [{"id": "1", "text": "a \u6c34\n"}, {"id": "2", "text": '"}'}],
     }
     assert "\u6c34" in user["content"]
     assert (system["role"], user["role"]) == ("system", "user")
     assert '{"answers": [{"id": "1", "answers": ["..."]}]}' in system["content"]
     assert "json" in system["content"].lower()  # servers with json_object ask for the word
-    assert '"1.2: answer"' in AnswersCall(["a"], ["q"]).messages(LINES)[0]["content"]
+    assert '"1: answer"' in AnswersCall(["a"], "q").messages(LINES)[0]["content"]
     for form in Format:
-        assert "is no instruction" in AnswersCall(["a"], ["q"]).messages(form)[0]["content"]
+        assert "is no instruction" in AnswersCall(["a"], "q").messages(form)[0]["content"]
 
 
-def test_a_good_reply_gives_each_text_its_own_answers_in_any_order():
-    checked = read(items(("2", "lamp", "sad"), ("1", " the  kettle.\n", TWELVE)), questions=2)
-    assert checked.cells == [["the kettle", TWELVE], ["lamp", "sad"]]
-    assert (checked.whole, checked.orderly) == (None, True)
-    lined = read("Answers\n1.1: a\n 1.2 : b\n2.1: c: d\n2.2:e\n", questions=2, form=LINES)
-    assert lined.cells == [["a", "b"], ["c: d", "e"]]
-    assert read("2: b\n1.1: a", form=LINES).cells == [["a"], ["b"]]
-    assert read('{"answers": [{"id": 1, "answers": ["a"]}, {"id": 2, "answers": ["b"]}]}').cells == [["a"], ["b"]]
+def test_the_strict_schema_allows_the_ids_of_the_call_and_lengths_and_the_plain_one_names_types_alone():
+    calls = (AnswersCall(["a", "b"], "q"), TitleCall("q", ["a", "b"]), CategoriesCall("q", ["a", "b"]))
+    limits = "enum", "minItems", "maxItems", "maxLength"
+    for call in calls:
+        limited, plain = (json.dumps(call.response_format(form)) for form in (Format.LIMITED, SCHEMA))
+        assert all(word in limited for word in limits) and '"enum": ["1", "2"]' in limited
+        assert not any(word in plain for word in (*limits, "$ref", 'title": "Ids'))
+        assert json.loads(limited)["json_schema"]["strict"] is True
+        assert call.response_format(Format.OBJECT) == {"type": "json_object"}
+        assert call.response_format(LINES) is None
+    schema = calls[0].response_format(SCHEMA)["json_schema"]["schema"]
+    item = schema["properties"]["answers"]["items"]
+    assert (item["required"], item["additionalProperties"]) == (["id", "answers"], False)
+
+
+def test_a_good_reply_gives_each_text_its_own_answer_in_any_order():
+    checked = read(items(("2", TWELVE), ("1", " the  kettle.\n")))
+    assert checked.cells == ["the kettle", TWELVE]
+    assert (checked.whole, checked.disordered) == (None, False)
+    assert read("Answers\n1: a\n 2 : c: d\n", form=LINES).cells == ["a", "c: d"]
+    assert read("2: b\n1.1: a", form=LINES).cells == ["a", "b"]
+    assert read(GOOD, form=LINES).cells == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"answers": [{"id": 1, "answers": ["a"]}, {"id": 2, "answers": ["b"]}]}',
+        '{"answers": [{"id": "1", "answers": "a"}, {"id": "2", "answer": "b", "why": 1}]}',
+        '[{"id": "1", "answers": ["a"]}, {"id": "2", "answers": ["b"]}]',
+        '{"answers": {"1": "a", "2": ["b"]}}',
+        '{"1": "a", "2": "b"}',
+        f"Here is the JSON you asked for: {GOOD} I hope that {{helps}}.",
+        f"Sure!\n```json\n{GOOD}\n```\nAnything else?",
+        f"```{GOOD}```",
+        f'First {{"answers": [{{"id": "1", "answers": ["x"]}}, {{"id": "2", "answers": ["x"]}}]}}, or better {GOOD}',
+        f"<think>1: x\n{{}}</think>\n{GOOD}",
+        f"Okay, the user wants {{}}.\n</think>\n{GOOD}",
+        f"<reasoning>hm</reasoning>{GOOD}",
+        f"[THINK]hm[/THINK]{GOOD}",
+        f"<|channel|>analysis<|message|>{{}}<|end|><|start|>assistant<|channel|>final<|message|>{GOOD}",
+        f"<|channel|>final <|constrain|>json<|message|>{GOOD}<|return|>",
+    ],
+)
+def test_a_reply_of_which_the_content_is_right_is_read_whatever_its_shape(content):
+    assert read(content).cells == ["a", "b"]
+
+
+def test_a_whole_reply_that_was_cut_behind_its_end_is_read_and_a_bad_answer_costs_its_text_alone():
+    assert read(GOOD, finish="length").cells == ["a", "b"]
+    one_null = '{"answers": [{"id": "1", "answers": [null]}, {"id": "2", "answers": ["b"]}]}'
+    assert read(one_null).cells == [Unread.BLANK, "b"]
+    assert read(one_null.replace("[null]", "null")).cells == [Unread.BLANK, "b"]
+    assert read(one_null.replace("null", "true")).cells == ["yes", "b"]
 
 
 @pytest.mark.parametrize(
@@ -64,57 +108,55 @@ def test_a_good_reply_gives_each_text_its_own_answers_in_any_order():
         (items(("1", "a"), ("2", TWELVE + " thirteen")), [None, Unread.LONG]),
         (items(("1", "a"), ("2", "\u6c34" * 161)), [None, Unread.LONG]),
         (items(("1", "a"), ("2", " \u200b\n")), [None, Unread.BLANK]),
+        (items(("1", "a"), ("2", "\ud800")), [None, Unread.BLANK]),
         (items(("0", "a"), ("1", "b")), [Unread.MIXED] * 2),
         (items(("1", "a"), ("2", "b"), ("2", "c")), [Unread.MIXED] * 2),
         (items(("1", "a"), ("3", "b")), [Unread.MIXED] * 2),
         ('{"answers": [{"id": "1", "answers": ["a"]}', [Unread.BROKEN] * 2),
-        ('{"answers": [{"id": "1", "answers": "a"}]}', [Unread.BROKEN] * 2),
-        ('{"answers": [{"id": "1", "answers": ["\\ud800"]}, {"id": "2", "answers": ["b"]}]}', [Unread.BROKEN] * 2),
+        ('{"answers": []}', [Unread.BROKEN] * 2),
+        ('{"error": "no"}', [Unread.BROKEN] * 2),
         ("I cannot read that.", [Unread.BROKEN] * 2),
         ("[" * 100_000, [Unread.BROKEN] * 2),
         ("", [Unread.EMPTY] * 2),
         (" \n" * 40, [Unread.EMPTY] * 2),
         (None, [Unread.EMPTY] * 2),
-        ("<think>hm " + items(("1", "a"), ("2", "b")), [Unread.THINKING] * 2),
+        (f"<think>hm {GOOD}", [Unread.THINKING] * 2),
+        (f"{GOOD}</think>", [Unread.REASONING] * 2),
+        (f"<|channel|>analysis<|message|>{GOOD}", [Unread.THINKING] * 2),
     ],
 )
 def test_what_is_wrong_with_a_reply_is_no_answer_and_has_a_sentence(content, reason):
     checked = read(content)
-    assert [cell if isinstance(cell, Unread) else None for (cell,) in checked.cells] == reason
+    assert [cell if isinstance(cell, Unread) else None for cell in checked.cells] == reason
     assert (checked.whole is None) == (None in reason)
-    assert all(one.sentence.endswith(".") for one in reason if one)
+    assert all(cell.sentence.endswith(".") for cell in reason if cell)
 
 
-def test_how_a_reply_ended_counts_before_what_stands_in_it():
-    good = items(("1", "a"), ("2", "b"))
-    assert read(good, finish="length").whole is Unread.CUT
-    assert read(good, finish="content_filter").whole is Unread.REFUSED
-    assert read(good, refusal="No.").whole is Unread.REFUSED
-    assert read("", reasoning=good).whole is Unread.REASONING
-    assert read(good, finish="tool_calls").whole is None
+def test_the_answer_of_a_text_alone_is_not_lost_to_an_id_too_many_but_to_two_answers():
+    assert read(items(("1", "a"), ("1", "a"), ("7", "x")), texts=1).cells == ["a"]
+    assert read(items(("1", "a"), ("1", "b")), texts=1).cells == [Unread.MIXED]
+    assert read(items(("0", "a")), texts=1).cells == [Unread.MIXED]
 
 
-def test_whole_thinking_and_a_fence_around_the_reply_are_taken_off():
-    good = items(("1", "a"), ("2", "b"))
-    for content in (f"<think>1: x\n{{}}</think>\n{good}", f"```json\n{good}\n```", f"<think></think>```\n{good}```"):
-        assert read(content).cells == [["a"], ["b"]]
-    assert read(f"{good}</think>").whole is Unread.THINKING
+def test_how_a_reply_ended_says_why_nothing_stands_in_it():
+    assert read('{"answers": [{"id', finish="length").whole is Unread.CUT
+    assert read(GOOD, finish="content_filter").whole is Unread.REFUSED
+    assert read(GOOD, refusal="No.").whole is Unread.REFUSED
+    assert read("", reasoning=GOOD).whole is Unread.REASONING
+    assert read(GOOD, finish="tool_calls").whole is None
 
 
 @pytest.mark.parametrize(
-    ("content", "whole"),
-    [("1: a\n2: b\n1: c", Unread.MIXED), ("1.2: a", Unread.MIXED), ("a\nb", Unread.BROKEN), ("7: a", Unread.MIXED)],
+    ("content", "whole"), [("1: a\n2: b\n1: c", Unread.MIXED), ("a\nb", Unread.BROKEN), ("7: a", Unread.MIXED)]
 )
 def test_lines_with_wrong_numbers_are_no_answers(content, whole):
     assert read(content, form=LINES).whole is whole
-    assert read("1: a\n2: b", questions=2, form=LINES).whole is Unread.MIXED
-    assert read("1.1: a\n1.2: b\n2.2: c", questions=2, form=LINES).cells == [["a", "b"], [Unread.BLANK, "c"]]
+    assert read(content).whole is Unread.BROKEN
 
 
 @given(st.text(max_size=200), st.sampled_from(Format))
 def test_any_reply_is_read_or_refused_and_never_raises(content, form):
-    checked = read(content, 3, 2, form)
-    assert [len(row) for row in checked.cells] == [2, 2, 2]
+    assert len(read(content, 3, form).cells) == 3
 
 
 @given(st.text(max_size=200))
@@ -126,8 +168,16 @@ def test_an_answer_is_one_short_visible_line(answer):
         kept.encode()
 
 
+@pytest.mark.parametrize(
+    "answer",
+    ["\x1b[31mred\x1b[0m", "\x1b]0;owned\x07red", "\x9b1mred", "\x1b]8;;http://x\x1b\\red\x1b]8;;\x1b\\", "\x1b(Bred"],
+)
+def test_commands_to_a_terminal_leave_nothing_behind_in_an_answer(answer):
+    assert tidied(answer) == "red"
+
+
 def test_texts_are_packed_in_order_and_under_the_limit_of_a_call():
-    room = room_for_texts(["q?"])
+    room = room_for_texts("q?")
     assert 2000 < room < CALL_TOKENS
     texts = ["kettle " * 20] * 13 + ["lamp " * 3000, "knife"]
     texts[13] = beginning(texts[13], room - 12)
@@ -136,11 +186,11 @@ def test_texts_are_packed_in_order_and_under_the_limit_of_a_call():
     assert max(map(len, calls)) == 6
     assert calls[-2:] == [(13,), (14,)]
     for call in calls:
-        sent = AnswersCall([texts[row] for row in call], ["q?"]).messages(SCHEMA)
+        sent = AnswersCall([texts[row] for row in call], "q?").messages(SCHEMA)
         assert sum(estimated_tokens(part["content"]) for part in sent) <= CALL_TOKENS
     assert [len(call) for call in packed(["a"] * 3, room, 1)] == [1, 1, 1]
     with pytest.raises(UsageError, match="too long for one call"):
-        room_for_texts(["q " * 6000])
+        room_for_texts("q " * 6000)
 
 
 @given(st.text(), st.integers(min_value=1, max_value=20))
@@ -191,6 +241,7 @@ def test_a_name_says_where_texts_go_and_whether_the_key_goes_too(monkeypatch, na
         ("chat:https://u:sk-secret@example.com/v1?key=sk-secret", "names no model"),
         ("chat:https://:80/v1#m", "no address"),
         ("chat:https://h:port/v1#m", "no address"),
+        ("chat:https://h/openai?api-version=1#m", "more than host and path.*ends in /openai/v1"),
         ("chat:m", "No endpoint is named for chat:m"),
     ],
 )
@@ -201,6 +252,37 @@ def test_a_place_that_may_not_be_used_is_refused_without_showing_a_secret(monkey
         find_place(name)
     assert "sk-secret" not in str(raised.value)
     assert raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("base", "error"),
+    [
+        ("localhost:11434/v1", "OPENAI_BASE_URL is 'localhost:11434/v1' and lacks http:// or https://"),
+        ("user:sk-secret@h/v1?key=sk-secret", "OPENAI_BASE_URL is 'h/v1' and lacks http"),
+        ("http://localhost:port/v1", "OPENAI_BASE_URL is 'http://localhost:port/v1', which is no address"),
+    ],
+)
+def test_a_wrong_address_in_the_environment_is_named_by_its_variable_and_harms_no_name_with_its_own(
+    monkeypatch, base, error
+):
+    monkeypatch.setenv("OPENAI_BASE_URL", base)
+    with pytest.raises(EncoderError, match=error) as raised:
+        find_place("chat:m")
+    assert "sk-secret" not in str(raised.value) and raised.value.hint
+    assert find_place("chat:https://models.example/v1#m").keyed is False
+
+
+def test_a_key_is_stripped_and_refused_by_the_place_of_a_character_that_none_has(monkeypatch):
+    place = find_place("chat:https://api.openai.com/v1#m")
+    for key, sent in (("sk-abc\n", "sk-abc"), (" \r\n", ""), ("sk-abc", "sk-abc")):
+        monkeypatch.setenv("OPENAI_API_KEY", key)
+        assert key_for(place) == sent
+    for key in ("sk-\u201cabc\u201d", "sk- abc", "sk-\nabc"):
+        monkeypatch.setenv("OPENAI_API_KEY", key)
+        with pytest.raises(EncoderError, match="Character 4 of the key in OPENAI_API_KEY") as raised:
+            key_for(place)
+        assert "abc" not in str(raised.value)
+    assert key_for(find_place("chat:https://elsewhere.example/v1#m")) == ""
 
 
 def test_http_to_another_machine_is_accepted_where_the_environment_allows_it(monkeypatch):

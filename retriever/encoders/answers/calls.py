@@ -43,6 +43,7 @@ NOTICE_SECONDS = 10.0
 _AROUND_TEXT = 12
 """Tokens of id and quotation marks around a text."""
 
+_MISHAPS = (Unread.MIXED, Unread.BROKEN, Unread.EMPTY, Unread.CUT, Unread.ODD)
 _EMPTY_ANSWERS = ("nothing", NOT_SAID)
 Cells = list[str | Unread]
 """Of each text of a call."""
@@ -54,12 +55,12 @@ class _Job:
 
     Attributes:
         rows: positions of its texts.
-        again: whether these were asked about before; a single text is not asked about a third time.
+        again: 1 where these were asked about among others, 2 where one was asked about alone.
         held: the rows and answers that this call's answer checks; None for none.
     """
 
     rows: tuple[int, ...]
-    again: bool = False
+    again: int = 0
     held: tuple[tuple[int, ...], Cells] | None = None
 
 
@@ -166,6 +167,13 @@ class Calls:
         """Keep the answers of a call, or put down how it is asked again; return an error that ends the work."""
         if checked.disordered and len(job.rows) > 1:
             self._endpoint.mixed_up()
+        if checked.whole is Unread.MIXED and len(job.rows) > 1:
+            self._in_a_row = 0
+            most = self._endpoint.abilities.texts_per_call
+            most = most if most < len(job.rows) else 1
+            parts = (job.rows[at : at + most] for at in range(0, len(job.rows), most))
+            self.pending.extend(_Job(part, again=1) for part in parts)
+            return None
         if checked.whole is not None and checked.whole is not Unread.MIXED:
             return self._narrow(job, checked.whole, self._useless(checked.whole))
         self._in_a_row = 0
@@ -191,8 +199,8 @@ class Calls:
         """Keep the answers of a call, and ask again, text by text, where there is a reason instead of one."""
         kept: list[Answer] = []
         for row, cell in zip(job.rows, cells, strict=True):
-            if isinstance(cell, Unread) and not (job.again and len(job.rows) == 1):
-                self.pending.append(_Job((row,), again=True))
+            if isinstance(cell, Unread) and not _is_final(job, cell):
+                self.pending.append(_Job((row,), again=1 if len(job.rows) > 1 else 2))
             else:
                 self._cells[row] = cell
                 kept.append(Answer(row, cell))
@@ -206,7 +214,7 @@ class Calls:
         had the usual limit says nothing of its texts; one that had the longer costs minutes, and counts always.
         """
         settled = self._endpoint.abilities.settled
-        late, last = reason is Unread.LATE, job.again and len(job.rows) == 1
+        late = reason is Unread.LATE
         self._in_a_row += patient if late else not (settled and job.again)
         most = (
             IN_A_ROW
@@ -217,17 +225,17 @@ class Calls:
             if isinstance(error, _UselessError)
             else IN_A_ROW
         )
-        if self._in_a_row >= most or (last and not settled):
+        if self._in_a_row >= most or (_is_final(job, reason) and not settled):
             if not settled:
                 self._endpoint.forget()
             return error
         if job.held is not None:  # a check that failed takes its call apart
-            self.pending.extend(_Job((row,), again=True) for row in job.held[0])
+            self.pending.extend(_Job((row,), again=1) for row in job.held[0])
         elif late or len(job.rows) == 1:
             self._store(job, [reason] * len(job.rows))
         else:
             half = (len(job.rows) + 1) // 2
-            self.pending.extend(_Job(rows, again=True) for rows in (job.rows[:half], job.rows[half:]))
+            self.pending.extend(_Job(rows, again=1) for rows in (job.rows[:half], job.rows[half:]))
         return None
 
     def _useless(self, reason: Unread) -> EncoderError:
@@ -250,6 +258,11 @@ class Calls:
         (answer,) = said
         option = re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", self._question.casefold())
         return answer not in _EMPTY_ANSWERS and option is None
+
+
+def _is_final(job: _Job, reason: Unread) -> bool:
+    """Return whether asking again is pointless; a reply that came out wrong as a whole can be a server's mishap."""
+    return len(job.rows) == 1 and job.again > (reason in _MISHAPS)
 
 
 class _UselessError(EncoderError):

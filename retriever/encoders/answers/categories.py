@@ -10,7 +10,7 @@ from itertools import islice
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from retriever.core.text import is_blank, is_text
+from retriever.core.text import is_blank
 from retriever.core.types import JSON
 from retriever.encoders.answers.answerer import Unread
 from retriever.encoders.answers.call import RefusableCall
@@ -150,4 +150,4 @@ def _fault(categories: Sequence[WrittenCategory]) -> str:
 
 
 def _fits(text: str, words: int, characters: int) -> bool:
-    return is_text(text) and not is_blank(text) and len(text.split()) <= words and len(text) <= characters
+    return not is_blank(text) and len(text.split()) <= words and len(text) <= characters

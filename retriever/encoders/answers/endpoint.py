@@ -32,7 +32,7 @@ from retriever.encoders.answers.refusals import (
 from retriever.encoders.answers.remembered import Abilities, recall, remember
 from retriever.encoders.answers.wire import Format, Reply, estimated_tokens
 
-SECONDS = 120
+SECONDS = 120.0
 """Seconds that a call may take, where the environment sets no others."""
 
 BACKOFF = 0.25, 3.0
@@ -105,7 +105,7 @@ class Pace:
         await anyio.sleep(begin - now)
 
 
-def _number(variable: str, wanted: str, usual: int) -> int:
+def _number(variable: str, wanted: str, usual: float) -> float:
     """Return the number that a variable sets.
 
     Raises:
@@ -114,7 +114,7 @@ def _number(variable: str, wanted: str, usual: int) -> int:
     said = os.environ.get(variable, "").strip()
     if said and (not said.isdecimal() or int(said) < 1):
         raise EncoderError(f"{variable} is {said!r}.", hint=f"Set it to {wanted}.")
-    return int(said or usual)
+    return float(said or usual)
 
 
 class Endpoint:
@@ -289,12 +289,12 @@ class Endpoint:
 
     def _step_down(self, way: Abilities, said: str) -> bool:
         """Take the next rung of the ladder; return False at its end, where the next call begins at its top."""
-        if way.form.below is not None:
-            self.learn(form=way.form.below)
-            return True
         if self._begun_at is not Format.LIMITED:  # what was remembered is wrong
             self._begun_at = Format.LIMITED
             self.forget()
+            return True
+        if way.form.below is not None:
+            self.learn(form=way.form.below)
             return True
         self._ladder_failed = said
         self.learn(form=Format.LIMITED)

@@ -28,7 +28,7 @@ _OWN_HEADERS = {"OPENAI_ORG_ID": "OpenAI-Organization", "OPENAI_PROJECT_ID": "Op
 _PAGE = re.compile(rb"\s*<(?:!doctype|html|head|body)\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class ReplyError(Exception):
     """A reply that is no completion.
 

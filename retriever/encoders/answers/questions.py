@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from retriever.core.text import is_blank, is_text
+from retriever.core.text import is_blank
 from retriever.core.types import JSON
 from retriever.encoders.answers.answerer import MOST_CHARACTERS, MOST_WORDS, NOT_SAID, Unread
 from retriever.encoders.answers.call import Call
@@ -59,9 +59,7 @@ class _Reply(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _other_shapes(cls, said: Any) -> Any:  # noqa: ANN401 - JSON
-        """Read a bare list of items, a bare item, and answers by their ids."""
-        if isinstance(said, dict) and "id" in said:
-            said = [said]
+        """Read a bare list of items, and answers by their ids."""
         items = said.get("answers", said) if isinstance(said, dict) else said
         if isinstance(items, dict):
             items = [{"id": id, "answers": answers} for id, answers in items.items() if id.isdecimal()]
@@ -131,8 +129,12 @@ class AnswersCall(Call[CheckedAnswers]):
 
     def checked(self, written: _Reply) -> CheckedAnswers:
         """Check the items."""
-        positions([item.id for item in written.answers], len(self.texts))  # ids from 0 look right for all but one
         by_id = {item.id: item.answers for item in written.answers}
+        alone = len(self.texts) == 1 and all(
+            item.answers == by_id.get("1") for item in written.answers if item.id == "1"
+        )
+        if not alone or "1" not in by_id:  # with one text there is nothing to mix it up with
+            positions([item.id for item in written.answers], len(self.texts))  # ids from 0 look right for all but one
         return CheckedAnswers([_cell(by_id.get(str(number))) for number in range(1, len(self.texts) + 1)])
 
     def unusable(self, reason: Unread) -> CheckedAnswers:
@@ -150,8 +152,6 @@ def tidied(answer: str) -> str | Unread:
     """Return an answer on one line without the full stop behind it, or the reason why it is none."""
     line = one_line(answer)
     line = line.removesuffix(".") if not line.endswith("..") else line
-    if not is_text(line):
-        return Unread.BROKEN
     if is_blank(line):
         return Unread.BLANK
     if len(line.split()) > MOST_WORDS or len(line) > MOST_CHARACTERS:

@@ -19,7 +19,7 @@ _MOST_BEGINNINGS = 100
 _THOUGHTS = r"(?:seed:)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|analysis|reflection)"
 _THINKING_ENDS = re.compile(rf"</{_THOUGHTS}>|\[/THINK\]|◁/think▷", re.IGNORECASE)
 _THINKING_BEGINS = re.compile(rf"\s*(?:<{_THOUGHTS}>|\[THINK\]|◁think▷)", re.IGNORECASE)
-_CHANNEL = re.compile(r"<\|channel\|>\s*(\w*)[^<]*<\|message\|>")
+_CHANNEL = re.compile(r"<\|channel\|>\s*(\w*).*?<\|message\|>", re.DOTALL)
 _CHANNEL_ENDS = re.compile(r"<\|(?:end|return|call|start)\|>")
 
 

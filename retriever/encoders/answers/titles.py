@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from retriever.core.text import is_blank, is_text
+from retriever.core.text import is_blank
 from retriever.core.types import JSON
 from retriever.encoders.answers.answerer import Unread
 from retriever.encoders.answers.call import RefusableCall
@@ -130,8 +130,6 @@ class TitleCall(RefusableCall[CheckedTitle]):
         """Check the title and its sentence."""
         rows = sorted(positions([*set(written.ids)], len(self.texts)))
         title, description = one_line(written.title).removesuffix("."), one_line(written.description)
-        if not (is_text(title) and is_text(description)):
-            return CheckedTitle(whole=Unread.BROKEN)
         if not _is_title(title):
             return CheckedTitle(fault=Fault.TITLE)
         words, characters = MOST_DESCRIPTION
