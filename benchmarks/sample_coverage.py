@@ -3,11 +3,10 @@
     python benchmarks/sample_coverage.py --runs 250 --output benchmarks/results/sample_coverage.json
 
 A corpus has texts of five categories and vectors that tell these apart by nothing, a little, well or perfectly. In some
-settings a search has read 50 texts before, most of them of one category. 100 texts are drawn uniformly, the others of
-the budget where prediction is least sure; then everything is predicted and estimated, as the product does it. A setting
-is repeated with new corpora and new draws. Every estimate has: how often it was given (it is not where there are too
-few cases), in how much of all runs it was given and missed the truth, how often it holds where it was given, and its
-mean width, also without predictions.
+settings a search has read 50 texts before, most of them of one category; the rest of the budget is drawn. Then
+everything is predicted and estimated, as the product does it. A setting is repeated with new corpora and new draws.
+Every estimate has: how often it was given (it is not where there are too few cases), in how much of all runs it was
+given and missed the truth, how often it holds where it was given, and its mean width, also without predictions.
 """
 
 import argparse
@@ -24,11 +23,11 @@ from common import write
 from retriever.clusters.arithmetic import estimates
 from retriever.clusters.arithmetic.estimates import Estimate, Outcome
 from retriever.clusters.arithmetic.prediction import UNREAD, Answers, Prediction, agreement, outcome, predict
-from retriever.clusters.arithmetic.sampling import UNIFORM, Floats, Sample, draw, weigh
+from retriever.clusters.arithmetic.sampling import Floats, Mask, Sample, due, permanent_numbers, threshold_for
 
 SHARES = (0.05, 0.1, 0.2, 0.5, 0.15)
 PREDICTORS = {"useless": 0.0, "weak": 1.5, "good": 4.0, "perfect": 12.0}
-TEXTS, READS, SEARCHES = (600, 3_000, 20_000), (100, 300, 500), (None, 0.05, 0.2)
+TEXTS, READS, SEARCHES = (600, 3_000), (100, 300, 500), (None, 0.2)
 SEARCH_READ = 50
 WANTED = 0.93
 ROUNDED = 4
@@ -38,7 +37,7 @@ _DIMENSIONS = 8
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A corpus and how it is read: texts, reads after the search, the predictor, the share of the searched category."""
+    """A corpus and how it is read: texts, those read in all, the predictor, the share of the searched category."""
 
     texts: int
     reads: int
@@ -93,22 +92,17 @@ def made(setting: Setting, rng: np.random.Generator) -> Corpus:
 
 
 def read(corpus: Corpus, setting: Setting, seed: int) -> tuple[Sample, Answers]:
-    """Return a sample in two rounds, and the answers (n,) of all texts in it."""
-    known = np.zeros(setting.texts, dtype=bool)
+    """Return a sample, and the answers (n,) of all texts that were read."""
+    known: Mask = np.zeros(setting.texts, dtype=bool)
     if setting.searched is not None:
         noise = np.random.default_rng((seed, 1)).standard_normal(setting.texts)
         scores = 1.5 * (corpus.categories == SHARES.index(setting.searched)) + noise
         known[np.argsort(-scores)[:SEARCH_READ]] = True
-    sample = draw(Sample.empty(setting.texts), min(UNIFORM, setting.reads), known=known, seed=seed)
-    if setting.reads > UNIFORM:
-        first = predicted(corpus, sample, answered(corpus, sample), seed)
-        sample = draw(sample, setting.reads - UNIFORM, unsure=None if first is None else first.unsure, seed=seed)
-    return sample, answered(corpus, sample)
-
-
-def answered(corpus: Corpus, sample: Sample) -> Answers:
-    """Return the answers of the texts in a sample."""
-    return np.where(sample.rounds > 0, corpus.categories, UNREAD)
+    numbers = permanent_numbers(f"{seed} {row}".encode() for row in range(setting.texts))
+    threshold = threshold_for(setting.reads, numbers, known)
+    answered = known.copy()
+    answered[due(setting.reads, threshold, numbers, known)] = True
+    return Sample.to(threshold, numbers, answered), np.where(answered, corpus.categories, UNREAD)
 
 
 def predicted(corpus: Corpus, sample: Sample, answers: Answers, seed: int) -> Prediction | None:
@@ -116,24 +110,23 @@ def predicted(corpus: Corpus, sample: Sample, answers: Answers, seed: int) -> Pr
     prediction = predict([corpus.vectors], answers, len(SHARES), seed=seed)
     if prediction is None:
         return None
-    return prediction if agreement(prediction, answers, weigh(sample, answers != UNREAD)).better else None
+    return prediction if agreement(prediction, answers, sample).better else None
 
 
 def estimated(
     corpus: Corpus, sample: Sample, answers: Answers, seed: int
 ) -> Iterator[tuple[str, float, Estimate, Estimate]]:
     """Yield name, truth, estimate, and estimate without predictions."""
-    weights = weigh(sample, answers != UNREAD)
     prediction = predicted(corpus, sample, answers, seed)
     for category, part in enumerate(SHARES[:-1]):
         has = corpus.categories == category
         both = outcomes(answers, category, prediction)
-        yield f"share {part:.0%}", float(has.mean()), *(estimates.share(answer, weights) for answer in both)
+        yield f"share {part:.0%}", float(has.mean()), *(estimates.share(answer, sample) for answer in both)
     has, other = corpus.categories == 2, corpus.categories == 1
     both, others = outcomes(answers, 2, prediction), outcomes(answers, 1, prediction)
     pairs = zip(both, others, strict=True)
     gap = float(has.mean() - other.mean())
-    yield "between answers", gap, *(estimates.answer_difference(*pair, weights) for pair in pairs)
+    yield "between answers", gap, *(estimates.answer_difference(*pair, sample) for pair in pairs)
 
 
 def outcomes(answers: Answers, category: int, prediction: Prediction | None) -> tuple[Outcome, Outcome]:

@@ -194,7 +194,13 @@ def test_a_report_says_nothing_of_all_where_nothing_was_drawn_at_random(indexed,
     rows = [{"id": "r1", "answer": "a kettle"}, {"id": "r2", "answer": "a lamp"}]
     assert indexed("answers", write(rows, "answers.jsonl"), "--instruction", WHO).code == 0
     assert indexed("cluster", "--instruction", WHO, "-k", "2", "--save", "mine").code == 0
-    assert indexed("report", "mine").failed_with(2, "None of the texts that were read was drawn at random")
+    ran = indexed("report", "mine", "-o", "report.md")
+    assert ran.code == 0
+    said = "2 of 5 texts were handed in, none of them drawn at random; they are too few for shares of all texts."
+    assert ran.out == f"{said}\n"
+    written = Path("report.md").read_text()
+    assert written.count(said) == 1
+    assert "| a kettle | 1 | \N{EN DASH} |" in written
 
 
 def test_a_report_of_all_texts_that_were_read_has_numbers(indexed, name):

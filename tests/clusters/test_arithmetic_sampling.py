@@ -1,114 +1,102 @@
+from itertools import permutations
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from retriever.clusters.arithmetic.sampling import Sample, draw, weigh
+from retriever.clusters.arithmetic.sampling import Sample, due, permanent_numbers, threshold_for
 
-
-def total(sample: Sample, values: np.ndarray, read: np.ndarray | None = None) -> float:
-    return float(weigh(sample, sample.rounds > 0 if read is None else read).texts @ values)
-
-
-def test_every_text_is_drawn_as_often_as_its_chance_says():
-    unsure = np.random.default_rng(1).random(60) ** 2
-    samples = [draw(Sample.empty(60), 12, unsure=unsure, seed=seed) for seed in range(4000)]
-    drawn = np.array([sample.rounds > 0 for sample in samples])
-    chances = np.max([sample.chances for sample in samples], axis=0)
-    assert np.all(drawn.sum(axis=1) == 12)
-    assert chances.sum() == pytest.approx(12)
-    assert chances.min() >= 0.5 * 12 / 60  # even a text that is predicted for sure may be drawn
-    assert np.abs(drawn.mean(axis=0) - chances).max() < 4 * np.sqrt(0.25 / 4000)
+HASHES = st.lists(st.binary(min_size=8, max_size=8), unique=True, max_size=60)
 
 
-def test_a_text_much_less_sure_than_the_others_is_always_half_sure_of_a_place():
-    unsure = np.array([1000.0] + [1.0] * 99)
-    sample = draw(Sample.empty(100), 10, unsure=unsure, seed=next(s for s in range(99) if drawn_first(unsure, s)))
-    assert sample.chances[0] == pytest.approx(0.5 * 0.1 + 0.5)
-    others = sample.chances[1:][sample.rounds[1:] > 0]
-    assert others == pytest.approx(np.full(9, 0.5 * 0.1 + 0.5 * 9 / 99))
+def drawn(hashes, most, asked=()):
+    """The texts of a sample, the first of the order first."""
+    numbers, known = permanent_numbers(hashes), np.isin(np.arange(len(hashes)), list(asked))
+    threshold = threshold_for(most, numbers, known)
+    return [hashes[row] for row in np.argsort(numbers) if numbers[row] <= threshold]
 
 
-def drawn_first(unsure: np.ndarray, seed: int) -> bool:
-    return draw(Sample.empty(len(unsure)), 10, unsure=unsure, seed=seed).rounds[0] > 0
+def test_a_text_always_has_the_same_number():
+    numbers = permanent_numbers([b"one", b"two"])
+    assert numbers.tolist() == [0.6310267371639791, 0.8804519403834218]  # another key would forget every sample
+    assert len(permanent_numbers([])) == 0
 
 
-def test_uniform_draws_are_simple_random_sampling():
-    pairs = np.zeros((6, 6))
-    for seed in range(6000):
-        pairs += np.outer(*[draw(Sample.empty(6), 3, seed=seed).rounds] * 2)
-    assert np.abs(pairs[np.triu_indices(6, 1)] / 6000 - 0.2).max() < 4 * np.sqrt(0.16 / 6000)
+def test_numbers_are_uniform():
+    numbers = np.sort(permanent_numbers(str(row).encode() for row in range(20_000)))
+    assert 0 < numbers[0] <= numbers[-1] <= 1
+    assert np.abs(numbers - np.arange(1, 20_001) / 20_000).max() < 1.63 / np.sqrt(20_000)  # Kolmogorov: 1 in 100
 
 
-def test_a_seed_gives_one_sample_and_another_seed_another():
-    first, again, other = (draw(Sample.empty(500), 50, seed=seed) for seed in (3, 3, 4))
-    assert np.array_equal(first.rounds, again.rounds)
-    assert not np.array_equal(first.rounds, other.rounds)
+@given(HASHES, st.integers(0, 70), st.randoms())
+def test_a_sample_has_its_size_and_its_order_hangs_on_no_other_text(hashes, most, random):
+    sample = drawn(hashes, most)
+    assert len(sample) == min(most, len(hashes))
+    shuffled = random.sample(hashes, len(hashes))
+    assert drawn(shuffled, most) == sample
+    assert sample == [each for each in drawn(hashes, len(hashes)) if each in sample]
+    few = [each for each in hashes if random.random() < 0.5]
+    assert drawn(few, len(few)) == [each for each in drawn(hashes, len(hashes)) if each in few]
 
 
-def test_a_sample_grows_and_keeps_what_was_read():
-    first = draw(Sample.empty(400), 100)
-    known = np.zeros(400, dtype=bool)
-    known[:30] = True
-    second = draw(first, 200, known=known)
-    before = first.rounds > 0
-    assert np.array_equal(second.rounds[before], first.rounds[before])
-    assert np.array_equal(second.chances[before], first.chances[before])
-    stratum = known & ~before
-    assert np.all(second.rounds[stratum] == 2)
-    assert np.all(second.chances[stratum] == 1)
-    drawn = (second.rounds == 2) & ~stratum
-    assert drawn.sum() == 200
-    assert second.chances[drawn] == pytest.approx(np.full(200, 200 / (400 - 100 - stratum.sum())))
-    assert second.random.sum() == 300
+@given(HASHES, st.integers(1, 70), st.binary(min_size=9, max_size=9))
+def test_a_text_more_changes_one_drawn_text_at_most(hashes, most, new):
+    before, after = drawn(hashes, most), drawn([*hashes, new], most)
+    assert len(set(after) - set(before)) <= 1
+    assert set(after) - set(before) <= {new} or len(hashes) < most
 
 
-def test_a_total_is_unbiased_though_later_chances_hang_on_earlier_answers():
-    rng = np.random.default_rng(5)
-    values = np.where(rng.random(150) < 0.2, 10.0, 1.0)
-    searched = np.argsort(-values + rng.standard_normal(150))[:15]
-    known = np.isin(np.arange(150), searched)
-    totals = []
-    for seed in range(3000):
-        sample = draw(Sample.empty(150), 15, known=known, seed=seed)
-        answered = values * (sample.rounds > 0)
-        sample = draw(sample, 20, unsure=1 + np.roll(answered, 1), seed=seed)
-        totals.append(total(draw(sample, 10, seed=seed), values))
-    error = np.std(totals) / np.sqrt(len(totals))
-    assert abs(np.mean(totals) - values.sum()) < 3.5 * error
-    naive = 150 * values[sample.rounds > 0].mean()
-    assert abs(naive - values.sum()) > 20 * error
+@given(HASHES.filter(lambda hashes: len(hashes) > 1), st.integers(1, 70), st.data())
+def test_a_text_that_goes_is_replaced_by_the_next_of_the_order(hashes, most, data):
+    gone = data.draw(st.sampled_from(hashes))
+    before, order = drawn(hashes, most), drawn(hashes, len(hashes))
+    after = drawn([each for each in hashes if each != gone], most)
+    following = order[len(before) : len(before) + 1] if gone in before else []
+    assert after == [each for each in [*before, *following] if each != gone]
 
 
-def test_weights_come_to_the_number_of_texts_and_to_one_each_where_all_were_read():
-    sample = draw(draw(Sample.empty(90), 20), 30, unsure=np.arange(90.0))
-    weights = weigh(sample, sample.rounds > 0)
-    assert weights.texts.sum() == pytest.approx(90)
-    assert sum(part.share for part in weights.rounds) == pytest.approx(1)
-    assert np.all(weights.texts[sample.rounds == 0] == 0)
-    complete = draw(sample, 90)
-    assert weigh(complete, complete.rounds > 0).texts == pytest.approx(np.ones(90))
+@given(HASHES, st.sets(st.integers(0, 59)), st.integers(0, 70))
+def test_no_more_texts_are_asked_about_than_there_is_room_for(hashes, asked, most):
+    numbers, known = permanent_numbers(hashes), np.isin(np.arange(len(hashes)), list(asked))
+    threshold = threshold_for(most, numbers, known)
+    rows = due(most, threshold, numbers, known)
+    assert len(rows) == max(0, min(most, len(hashes)) - known.sum())
+    assert not known[rows].any()
+    assert np.all(np.diff(numbers[rows]) > 0)
+    known[rows] = True
+    assert np.all(known[numbers <= threshold])
+    assert len(due(most, threshold, numbers, known)) == 0
 
 
-def test_texts_that_could_not_be_read_are_stood_for_by_their_round():
-    first = draw(Sample.empty(300), 60, seed=2)
-    sample = draw(first, 60, seed=2)
-    failed = np.flatnonzero(sample.rounds == 2)[:40]
-    read = (sample.rounds > 0) & ~np.isin(np.arange(300), failed)
-    weights = weigh(sample, read)
-    assert weights.texts.sum() == pytest.approx(300)
-    assert np.all(weights.texts[failed] == 0)
-    few, many = weights.rounds[1], weights.rounds[0]
-    assert (len(many.rows), len(few.rows)) == (60, 20)
-    assert few.weights == pytest.approx(np.full(20, 12.0))
-    assert few.share < many.share
+def test_texts_that_came_below_the_threshold_are_asked_about_as_far_as_there_is_room():
+    numbers = np.array([0.5, 0.1, 0.4, 0.2, 0.9])
+    asked = np.array([True, False, False, False, False])
+    assert due(3, 0.5, numbers, asked).tolist() == [1, 3]
+    assert due(1, 0.5, numbers, asked).tolist() == []
+    assert due(9, 0.5, numbers, asked).tolist() == [1, 3, 2]
 
 
-def test_texts_read_outside_the_sample_do_not_count():
-    sample = draw(Sample.empty(50), 10)
-    assert np.array_equal(weigh(sample, np.ones(50, dtype=bool)).texts, weigh(sample, sample.rounds > 0).texts)
+def test_where_searches_used_up_the_room_nothing_is_drawn():
+    assert threshold_for(2, np.array([0.1, 0.2, 0.3]), np.array([True, True, False])) == 0.0
 
 
-def test_without_draws_nothing_is_estimated():
-    assert weigh(Sample.empty(5), np.ones(5, dtype=bool)).texts.sum() == 0
-    known = np.array([True, False, False])
-    assert weigh(draw(Sample.empty(3), 0, known=known), known).texts.sum() == 0
-    assert len(weigh(Sample.empty(0), np.zeros(0, dtype=bool)).rounds) == 0
+@pytest.mark.parametrize("searched", [0, 1, 3])
+@pytest.mark.parametrize("room", [1, 2])
+def test_shares_are_unbiased_over_all_orders_whatever_searches_chose(searched, room):
+    has = np.array([1, 1, 1, 0, 1, 0, 0])  # a search chose texts that have the answer
+    asked = np.arange(len(has)) < searched
+    means = []
+    for order in permutations(np.linspace(0.1, 0.7, len(has))):
+        numbers = np.array(order)
+        threshold = threshold_for(searched + room, numbers, asked)
+        sample = Sample.to(threshold, numbers, asked | (numbers <= threshold))
+        means.append(has[sample.drawn].mean())
+    assert np.mean(means) == pytest.approx(has.mean())
+
+
+def test_texts_read_beside_the_sample_do_not_stand_for_others_unless_all_were_read():
+    numbers = np.array([0.1, 0.2, 0.3, 0.4])
+    part = Sample.to(0.25, numbers, np.array([True, False, True, True]))
+    assert part.drawn.tolist() == [True, False, False, False]
+    assert Sample.to(0.0, numbers, np.ones(4, dtype=bool)).drawn.all()

@@ -122,9 +122,25 @@ def test_random_cosines_of_an_unknown_view_are_drawn_again(whole):
     assert answers(whole) == expected
 
 
+def test_a_sample_of_an_unknown_view_is_taken_out(whole):
+    with Store.open(whole / DATABASE) as store:
+        store.samples.extend(2, "", 0.5)
+    damaged(whole, "samples", "view_id = 2", "view_id", 5)
+    assert repair(whole, load=gives(FakeEncoder)).lost == []
+    assert verify(whole, deep=True, load=gives(FakeEncoder)).findings == []
+
+
 def test_what_repair_writes_does_not_seal_a_changed_view(whole):
     damaged(whole, "views", "view_id = 2", "instruction", 0)
     assert repair(whole, load=gives(FakeEncoder)).lost == ["view 2: complete its question again"]
+    assert verify(whole, deep=True, load=gives(FakeEncoder)).findings == []
+
+
+def test_a_sample_of_an_unknown_view_is_taken_out(whole):
+    with Store.open(whole / DATABASE) as store:
+        store.samples.extend(2, "", 0.5)
+    damaged(whole, "samples", "view_id = 2", "view_id", 5)
+    assert repair(whole, load=gives(FakeEncoder)).lost == []
     assert verify(whole, deep=True, load=gives(FakeEncoder)).findings == []
 
 
