@@ -1,9 +1,12 @@
-"""Errors as clients are told them: message and hint, a kind for programs, an HTTP status, and no place of a file."""
+"""Errors as clients are told them: message and hint, a kind for programs, and an HTTP status.
 
+An error about what the client sent keeps its words. The words of one about the server's own state name files, processes
+and commands, for whoever runs the server: they go to the log, and clients are told what the kind of error means.
+"""
+
+import logging
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 from retriever.core.errors import (
@@ -11,7 +14,6 @@ from retriever.core.errors import (
     ConsentError,
     EncoderError,
     EncoderMismatchError,
-    FilterError,
     IndexDamagedError,
     IndexLockedError,
     IndexNotFoundError,
@@ -23,15 +25,7 @@ from retriever.core.errors import (
     UsageError,
 )
 
-_OURS = (
-    r"corpus\.sqlite3(?:-wal|-shm)?|writer\.lock(?:\.json)?|changes\.lock"
-    r"|(?:views|model|spool)(?:/[\w.-]*\w)+"
-)
-_INSIDE = re.compile(rf"(?:/(?:{_OURS}))+(?![\w/-])")
-"""The rest of a path from an index's folder on: files of ours, whose names hold no spaces."""
-
-_ABSOLUTE = re.compile(r"(?<![\w.~/:<-])(?!/(?:v1|indexes|jobs)/)/(?:[^\s/'\",;:()]+/)+([^\s/'\",;:()]+)")
-"""A path of two names or more, but no address of this server."""
+_LOG = logging.getLogger(__name__)
 
 
 class UnauthorizedError(RetrieverError):
@@ -46,6 +40,10 @@ class NotFoundError(RetrieverError):
     """There is no model, document or job of that name."""
 
 
+class UnknownIndexError(IndexNotFoundError):
+    """There is no index of the name that a client gave."""
+
+
 class BodyError(RetrieverError):
     """A request's body is larger than the limit."""
 
@@ -56,35 +54,6 @@ class SlowBodyError(RetrieverError):
 
 class TookTooLongError(RetrieverError):
     """An answer was not there in time."""
-
-
-_STATUSES: Sequence[tuple[type[RetrieverError], int, str]] = (
-    (UnauthorizedError, 401, "unauthorized"),
-    (ForbiddenError, 403, "forbidden"),
-    (ConsentError, 403, "host_not_allowed"),
-    (ReadingLimitError, 403, "reading_limit"),
-    (NotFoundError, 404, "not_found"),
-    (IndexNotFoundError, 404, "index_not_found"),
-    (SlowBodyError, 408, "body_too_slow"),
-    (IndexLockedError, 409, "index_locked"),
-    (EncoderMismatchError, 409, "encoder_mismatch"),
-    (BodyError, 413, "body_too_large"),
-    (OverloadedError, 503, "overloaded"),
-    (BusyError, 429, "busy"),
-    (UsageError, 400, "invalid_request"),
-    (InputError, 400, "invalid_request"),
-    (SchemaError, 500, "index_of_another_version"),
-    (IndexDamagedError, 500, "index_damaged"),
-    (EncoderError, 503, "model_unavailable"),
-    (TookTooLongError, 504, "took_too_long"),
-    (RetrieverError, 400, "invalid_request"),
-)
-
-
-_CONSENT = (
-    "Name another `reader`: `default` is the index's own. No client can allow that host; who keeps the index can, with "
-    "`retriever search QUERY --instruction QUESTION --yes`."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +69,7 @@ class Problem:
 
     status: int
     code: str
-    message: str
+    message: str = ""
     hint: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -116,35 +85,73 @@ class Problem:
         }
 
 
-def problem_of(error: BaseException, folder: Path | None = None) -> Problem:
-    """Describe an error: of one that is none of ours no more than its kind, of files no more than whose they are.
+_KEEPER = "Whoever keeps the index can mend this."
 
-    Args:
-        error: what was raised.
-        folder: that indexes lie in, where the error may name their files.
-    """
+_KINDS: dict[type[BaseException], Problem] = {
+    UnauthorizedError: Problem(401, "unauthorized"),
+    ForbiddenError: Problem(403, "forbidden"),
+    ConsentError: Problem(
+        403,
+        "host_not_allowed",
+        hint="Name another `reader`: `default` is the index's own. No client can allow that host; who keeps the index "
+        "can.",
+    ),
+    ReadingLimitError: Problem(403, "reading_limit"),
+    NotFoundError: Problem(404, "not_found"),
+    UnknownIndexError: Problem(404, "index_not_found"),
+    SlowBodyError: Problem(408, "body_too_slow"),
+    BodyError: Problem(413, "body_too_large"),
+    BusyError: Problem(429, "busy"),
+    OverloadedError: Problem(503, "overloaded"),
+    UsageError: Problem(400, "invalid_request"),
+    InputError: Problem(400, "invalid_request"),
+    TookTooLongError: Problem(504, "took_too_long"),
+    # from here on the errors of the server's own state
+    IndexNotFoundError: Problem(404, "index_not_found", "The index is not there any more.", _KEEPER),
+    IndexLockedError: Problem(
+        409, "index_locked", "Another program is writing to the index.", "Ask again when it has ended."
+    ),
+    EncoderMismatchError: Problem(
+        409,
+        "encoder_mismatch",
+        "The index, or the saved clustering, was made with another encoder.",
+        f"Make the clustering anew where it is that. {_KEEPER}",
+    ),
+    SchemaError: Problem(500, "index_of_another_version", "Another version of retriever wrote the index.", _KEEPER),
+    IndexDamagedError: Problem(500, "index_damaged", "The index is damaged.", _KEEPER),
+    EncoderError: Problem(
+        503,
+        "model_unavailable",
+        "The model cannot be loaded, or cannot do this.",
+        "Ask again later, or name another `reader`. The server's log says why.",
+    ),
+    RetrieverError: Problem(500, "failed", "The server could not do this.", "Its log says why; ask again later."),
+    BaseException: Problem(500, "unexpected", "An unexpected error occurred", "The server goes on; its log says more."),
+}
+"""How clients are told each kind of error, with its own message and hint where none stand here.
+
+A kind that is not here is told as the nearest one above it.
+"""
+
+_OPTION = re.compile(r"`?--(instruction|where|by|reader|query|like|regex|mode|index|k|read|merge|rename)\b`?")
+_COMMAND = re.compile(r"\bretriever [a-z]+|--[a-z]")
+_SENTENCE_END = re.compile(r"(?<=[.;?!]) ")
+
+
+def problem_of(error: BaseException) -> Problem:
+    """Describe an error for a client; words that the client is not told go to the log."""
+    problem = next(_KINDS[kind] for kind in type(error).__mro__ if kind in _KINDS)
     if not isinstance(error, RetrieverError):
-        return Problem(
-            500,
-            "unexpected",
-            f"An unexpected error occurred: {type(error).__name__}.",
-            "The server goes on; its log has the details.",
-        )
-    if isinstance(error, ConsentError):  # the command line's hint is for who may allow it
-        error = ConsentError(error.message, hint=_CONSENT, host=error.host)
-    status, code = next((status, code) for kind, status, code in _STATUSES if isinstance(error, kind))
-    if isinstance(error, NotFoundError | InputError | FilterError):  # of what the client said, and of no file here
-        return Problem(status, code, error.message, error.hint)
-    return Problem(status, code, without_places(error.message, folder), without_places(error.hint, folder))
+        _LOG.error("A request failed", exc_info=error)
+        return replace(problem, message=f"{problem.message}: {type(error).__name__}.")
+    if not problem.message:
+        return replace(problem, message=error.message, hint=problem.hint or for_clients(error.hint))
+    _LOG.error("A request failed: %s", error)
+    return problem
 
 
-def without_places(text: str, folder: Path | None) -> str:
-    """Return a message in which indexes and models are named, and not where they lie.
-
-    Args:
-        text: the message, as the command line has it.
-        folder: that indexes lie in; None where that is not known.
-    """
-    if folder is not None:
-        text = text.replace(f"{folder.absolute()}/", "")
-    return _ABSOLUTE.sub(r"\1", _INSIDE.sub("", text))
+def for_clients(hint: str) -> str:
+    """Return a hint of the command line with fields in place of options; sentences that name a command are left out."""
+    sentences = _SENTENCE_END.split(_OPTION.sub(r"`\1`", hint))
+    kept = " ".join(sentence for sentence in sentences if not _COMMAND.search(sentence))
+    return re.sub(";$", ".", kept) if kept or not hint else _KEEPER

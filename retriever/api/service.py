@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar, cast
 
-from retriever.api.problems import NotFoundError, TookTooLongError
+from retriever.api.problems import NotFoundError, TookTooLongError, UnknownIndexError
 from retriever.api.settings import READING, ServerLimits, ServerSettings
 from retriever.core.errors import BusyError, IndexNotFoundError, RetrieverError, UsageError
 from retriever.core.requests import SearchRequest
@@ -169,13 +169,13 @@ class Service:
             reader: that the client names; it may name those that the index knows, and no new address.
 
         Raises:
-            IndexNotFoundError: there is none of that name.
+            UnknownIndexError: there is none of that name.
             UsageError: the reader is none of the index's.
         """
         try:
             index = limited(self.indexes.get(name), self._reading)
         except IndexNotFoundError:
-            raise IndexNotFoundError(f"There is no index {name!r} here.", hint="GET /indexes lists them.") from None
+            raise UnknownIndexError(f"There is no index {name!r} here.", hint="GET /indexes lists them.") from None
         if reader and reader not in (known := [DEFAULT, GIVEN, *index.teaching.readers()]):
             raise UsageError(f"{name} has no reader {reader!r}.", hint=f"Its readers: {', '.join(known)}.")
         return index
@@ -184,7 +184,7 @@ class Service:
         """Return an index of which a reader serves some instructions from now on; None or blank for no change.
 
         Raises:
-            IndexNotFoundError: there is none of that name.
+            UnknownIndexError: there is none of that name.
             UsageError: the reader is none of the index's, or there is no instruction.
         """
         index = self.index(name, reader=reader)
@@ -218,7 +218,7 @@ class Service:
                 f"{model} reads texts as they are and takes no instruction.",
                 hint=f"Ask {self.settings.encoder}, or leave the instruction out."
                 if self.settings.encoder != DEFAULT_PLAIN
-                else "Leave the instruction out, or serve another with --encoder.",
+                else "Leave the instruction out.",
             )
         return saved or instruction
 

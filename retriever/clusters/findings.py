@@ -15,9 +15,9 @@ _NO_ANSWERS = frozenset({*EMPTY, OTHER, NONE_OF_THESE})  # groups that no senten
 
 
 def percent(share: Interval | None, total: int) -> str:
-    """Format a share of reviews with its interval, or as a count where these are fewer than `FEW`; none is a dash."""
+    """Format a share of some reviews with its interval, or as a count of fewer than `FEW`; None as a dash."""
     if share is None:
-        return "-"
+        return "\N{EN DASH}"
     if total < FEW:
         return amount(share.value * total, total)
     return f"{percentage(share.value)} ({percentage(share.low)} to {percentage(share.high)})"

@@ -163,7 +163,7 @@ class Opened(Closing):
         with self._opening:
             if self._sources is None or readers != self._sources.encoders.descriptions:
                 if readers is None:
-                    raise UsageError(f"{self.path} holds no documents yet.", hint="Run `retriever index CORPUS` first.")
+                    raise UsageError("The index holds no documents yet.", hint="Run `retriever index CORPUS` first.")
                 self._require_plain(readers)
                 given = self._given_plain if isinstance(self._given_plain, Encoder) else None
                 for encoder, description in ((self._given, readers.question), (given, readers.plain)):

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 import numpy as np
 
@@ -293,24 +294,36 @@ def _read(slices: Sequence[tuple[_Request, Sequence[str]]]) -> None:
         return
     start = 0
     for request, some in slices:
-        rows = slice(start, start + len(some))
-        request.parts.append([Encoded(view.embeddings[rows], view.words[rows]) for view in views])
+        stop = start + len(some)
+        request.parts.append([_rows(view, start, stop) for view in views])
         request.done += len(some)
-        request.counted += sum(counted[rows])
-        start = rows.stop
+        request.counted += sum(counted[start:stop])
+        start = stop
+
+
+def _rows(view: Encoded, start: int, stop: int) -> Encoded:
+    """Return what was read of some texts of a pass; why texts are unread is known of the pass as a whole."""
+    unread = frozenset(row - start for row in view.unread if start <= row < stop)
+    reasons = view.reasons if unread else ""
+    return Encoded(view.embeddings[start:stop], view.words[start:stop], unread, reasons)
+
+
+def _joined(parts: Sequence[Encoded]) -> Encoded:
+    """Put together what was read of one text after another."""
+    starts = accumulate((len(part.words) for part in parts), initial=0)
+    return Encoded(
+        np.concatenate([part.embeddings for part in parts]),
+        [words for part in parts for words in part.words],
+        frozenset(start + row for start, part in zip(starts, parts, strict=False) for row in part.unread),
+        " ".join(dict.fromkeys(part.reasons for part in parts if part.reasons)),
+    )
 
 
 def _finish(request: _Request) -> None:
     """Put the slices of a request together and give them to whoever waits."""
     if request.answer.done():
         return
-    views = [
-        Encoded(
-            np.concatenate([part[i].embeddings for part in request.parts]),
-            [words for part in request.parts for words in part[i].words],
-        )
-        for i in range(len(request.instructions))
-    ]
+    views = [_joined([part[i] for part in request.parts]) for i in range(len(request.instructions))]
     if request.answer.set_running_or_notify_cancel():
         request.answer.set_result(Reading(views, request.counted))
 

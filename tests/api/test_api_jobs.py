@@ -119,7 +119,7 @@ def test_only_a_writer_changes_documents(server, serve, make):
     assert refused(server.post(DOCUMENTS, one), 401, "unauthorized")
     headers = {"Authorization": f"Bearer {READER}"}
     assert refused(server.http.delete(DOCUMENTS, params={"id": "r1"}, headers=headers), 403, "forbidden")
-    assert refused(serve().post(DOCUMENTS, one), 403, "forbidden", "--writer-token-file")
+    assert refused(serve().post(DOCUMENTS, one), 403, "forbidden", "no writer's token")
     assert server.get(DOCUMENTS, token=READER, params={"id": "r1"}).json()["missing"] == []
 
 

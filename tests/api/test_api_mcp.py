@@ -13,7 +13,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-from retriever.api.mcp.context import ANSWER_CHARACTERS, Bounded, for_agents
+from retriever.api.mcp.context import ANSWER_CHARACTERS, Bounded
 from retriever.api.mcp.server import TOOLS, WRITING_TOOLS
 from retriever.core.requests import SearchOptions
 from retriever.core.types import Document
@@ -104,20 +104,6 @@ def test_questions_that_are_half_read_are_listed_with_their_share(server, indexe
     (found,) = answer(server, "list_indexes")["indexes"]
     assert found["half_read"] == [{"instruction": MOOD, "coverage": round(view.coverage, 3)}]
     assert found["instructions"] == [PRODUCT]
-
-
-@pytest.mark.parametrize(
-    ("hint", "shown"),
-    [
-        ('Say it: --instruction "What broke?"', 'Say it: `instruction` "What broke?"'),
-        ("Loosen --where; `retriever status` shows what the index holds.", "Loosen `where`."),
-        ("Run `retriever index CORPUS` first.", "Whoever keeps the index can mend this."),
-        ("Give a query, like, or regex.", "Give a query, like, or regex."),
-        ("", ""),
-    ],
-)
-def test_hints_name_arguments_of_tools_and_no_commands(hint, shown):
-    assert for_agents(hint) == shown
 
 
 def test_a_search_gives_ids_scores_and_addresses(server):

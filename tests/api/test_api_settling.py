@@ -122,8 +122,8 @@ def test_who_asks_again_is_told_once_what_a_reading_failed_of(index, serve, enco
     server = serve()
     path = first(search(server, MOOD))
     encoder.go.set()
-    assert server.get(path, params={"wait": WAIT}).json()["error"]["message"] == "The model fell over."
-    assert refused(search(server, MOOD), 503, "model_unavailable", "The model fell over.")
+    assert server.get(path, params={"wait": WAIT}).json()["error"]["code"] == "model_unavailable"
+    assert refused(search(server, MOOD), 503, "model_unavailable")
     monkeypatch.undo()
     assert search(server, MOOD, wait=WAIT / 4).json()["next"] is None
 

@@ -1,8 +1,6 @@
 """Answers: JSON written by pydantic's own writer, and errors, those of FastAPI's checks included, in our words."""
 
-import logging
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -14,7 +12,6 @@ from starlette.exceptions import HTTPException
 from retriever.api.problems import Problem, UnauthorizedError, problem_of
 from retriever.core.errors import BusyError, OverloadedError, RetrieverError, UsageError
 
-_LOG = logging.getLogger(__name__)
 _JSON: TypeAdapter[Any] = TypeAdapter(Any)
 RETRY_SECONDS = 1
 OVERLOADED_SECONDS = 10
@@ -68,8 +65,8 @@ _MEANINGS = {
     409: "Another process writes to the index, or it was made by another encoder",
     413: "The body is too large",
     429: "Too much is going on: ask again in a moment",
-    500: "The index is damaged, or something unexpected happened",
-    503: "The model cannot be loaded, or too many searches wait for texts to be read",
+    500: "The index is damaged, or the server could not do this",
+    503: "The model cannot be loaded or cannot do this, or too many searches wait for texts to be read",
     504: "The answer was not there in time",
 }
 
@@ -89,19 +86,9 @@ def answer(content: Mapping[str, Any] | Sequence[Any], status: int = 200) -> Res
     return Response(as_json(content), status, media_type="application/json")
 
 
-def problem_told(error: BaseException, folder: Path | None = None) -> Problem:
-    """Describe an error that a client is told of; the log has what it is not told. Arguments as `problem_of`."""
-    problem = problem_of(error, folder)
-    if problem.code == "unexpected":
-        _LOG.error("A request failed", exc_info=error)
-    elif problem.status == 500:
-        _LOG.error("A request failed: %s", error)
-    return problem
-
-
-def refusal(error: BaseException, folder: Path | None = None) -> Response:
-    """Return the answer that an error is; arguments as `problem_of`."""
-    problem = problem_told(error, folder)
+def refusal(error: BaseException) -> Response:
+    """Return the answer that an error is."""
+    problem = problem_of(error)
     response = answer(problem.to_json(), problem.status)
     if isinstance(error, BusyError):
         response.headers["Retry-After"] = str(
@@ -112,12 +99,12 @@ def refusal(error: BaseException, folder: Path | None = None) -> Response:
     return response
 
 
-def handle_errors(app: FastAPI, folder: Path) -> None:
-    """Have an app answer every error in our words, without the places of files in the folder of indexes."""
+def handle_errors(app: FastAPI) -> None:
+    """Have an app answer every error in our words."""
 
     @app.exception_handler(RetrieverError)
     async def ours(_: Request, error: RetrieverError) -> Response:
-        return refusal(error, folder)
+        return refusal(error)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> Response:

@@ -72,7 +72,7 @@ def make_app(settings: ServerSettings, *, load: encoding.Loader = encoding.load_
     app.include_router(server.router)
     app.mount("/docs", StaticFiles(packages=[("fastapi_swagger", "resources")]))
     app.router.routes.append(agents.route)
-    handle_errors(app, service.folder)
+    handle_errors(app)
     app.add_middleware(
         Gate, limits=settings.limits, tokens=settings.tokens, local=settings.local, count=metrics.count_answer
     )

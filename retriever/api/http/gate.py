@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from retriever.api.http.answers import refusal
 from retriever.api.problems import BodyError, ForbiddenError, SlowBodyError, UnauthorizedError
 from retriever.api.service import Service
-from retriever.api.settings import WRITER_VARIABLE, ServerLimits, Tokens, is_loopback
+from retriever.api.settings import ServerLimits, Tokens, is_loopback
 from retriever.core.errors import BusyError, RetrieverError
 
 PAGE_PARTS = ("swagger-ui-bundle.js", "swagger-ui.css")
@@ -46,7 +46,7 @@ def require_writer(service: Served, request: Request) -> None:
     if tokens.writer is None:
         raise ForbiddenError(
             "Nothing can be changed here: the server has no writer's token.",
-            hint=f"Start it with --writer-token-file, or {WRITER_VARIABLE}.",
+            hint="Whoever runs the server can give it one.",
         )
     if tokens.reader is not None:
         raise ForbiddenError("This token may read and not write.", hint="Send the writer's token.")

@@ -11,9 +11,9 @@ from fastapi.sse import EventSourceResponse, format_sse_event
 from pydantic import BaseModel, Field
 
 from retriever.api.http.answers import Body as RequestBody
-from retriever.api.http.answers import answer, as_json, problem_told
+from retriever.api.http.answers import answer, as_json
 from retriever.api.http.gate import Served
-from retriever.api.problems import TookTooLongError
+from retriever.api.problems import TookTooLongError, problem_of
 from retriever.api.service import Answer, Service
 from retriever.core.requests import WHERE, SearchRequest
 from retriever.core.results import KnownAnswers, Settling
@@ -296,7 +296,7 @@ async def _events(service: Service, known: Answer) -> AsyncIterator[bytes]:
             known = service.so_far(known)
         yield _event("settled", _written(known))
     except Exception as error:
-        yield _event("error", problem_told(error, service.folder).to_json())
+        yield _event("error", problem_of(error).to_json())
 
 
 def _event(name: str, content: dict[str, Any]) -> bytes:

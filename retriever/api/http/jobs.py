@@ -264,5 +264,5 @@ def _told(service: Service, id: str, job: Job) -> dict[str, Any]:
         "seconds": round(now.seconds, 3),
         "progress": now.progress,
         "result": result,
-        "error": None if now.error is None else problem_of(now.error, service.folder).to_json()["error"],
+        "error": None if now.error is None else problem_of(now.error).to_json()["error"],
     }

@@ -1,7 +1,6 @@
 """What tools share: an index by its name or the only one, errors in our words, jobs, and answers of bounded size."""
 
 import hashlib
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, TypeVar
 from urllib.parse import quote, unquote
@@ -9,9 +8,9 @@ from urllib.parse import quote, unquote
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
-from retriever.api.problems import problem_of
+from retriever.api.problems import UnknownIndexError, problem_of
 from retriever.api.service import Service
-from retriever.core.errors import BusyError, IndexNotFoundError, RetrieverError, UsageError
+from retriever.core.errors import BusyError, RetrieverError, UsageError
 from retriever.core.requests import WHERE
 from retriever.core.types import Document
 from retriever.core.verdicts import Verdict
@@ -29,10 +28,6 @@ _WAIT = 45.0  # seconds that a call waits for a job; clients give up after about
 _KEPT = 600.0  # seconds; what ended before that may be of documents that have changed since
 
 _HELP = "`search` and `cluster` take a `reader`; an agent that may write hands in answers with `give_answers`."
-_FOR_THE_KEEPER = "Whoever keeps the index can mend this."
-_OPTION = re.compile(r"`?--(instruction|where|by|reader|query|like|regex|mode|index|k|read)\b`?")
-_COMMAND = re.compile(r"\bretriever [a-z]+|--[a-z]")
-_SENTENCE_END = re.compile(r"(?<=[.;?!]) ")
 
 IndexName = Annotated[
     str, Field(description="Name of the index, as list_indexes gives it; may be left out where there is one alone.")
@@ -109,29 +104,22 @@ class ToolContext:
 
         Raises:
             UsageError: none is given and there are several.
-            IndexNotFoundError: there is none of that name.
+            UnknownIndexError: there is none of that name.
         """
         names = self.service.names()
         if given in names:
             return given
         known = f"There are: {', '.join(names[:20])}." if names else "There is none yet."
         if given:
-            raise IndexNotFoundError(f"There is no index {given!r} here.", hint=known)
+            raise UnknownIndexError(f"There is no index {given!r} here.", hint=known)
         if len(names) != 1:
             raise UsageError("Which index is meant?", hint=known)
         return names[0]
 
     def tool_error(self, error: BaseException) -> ToolError:
         """Return an error as agents are told it: what happened, and the next step that they can take."""
-        problem = problem_of(error, self.service.folder)
-        return ToolError(f"{problem.message} {for_agents(problem.hint)}".strip())
-
-
-def for_agents(hint: str) -> str:
-    """Return a hint with a tool's arguments in place of options; sentences that name a command are left out."""
-    sentences = _SENTENCE_END.split(_OPTION.sub(r"`\1`", hint))
-    kept = " ".join(sentence for sentence in sentences if not _COMMAND.search(sentence))
-    return re.sub(";$", ".", kept) if kept or not hint else _FOR_THE_KEEPER
+        problem = problem_of(error)
+        return ToolError(f"{problem.message} {problem.hint}".strip())
 
 
 def verdict_of(verdict: Verdict) -> str:

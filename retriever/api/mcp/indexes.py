@@ -15,6 +15,7 @@ from retriever.api.mcp.context import (
     parse_uri,
     uri_of,
 )
+from retriever.api.problems import problem_of
 from retriever.core.errors import InputError, RetrieverError, UsageError
 from retriever.index.counting import count_documents, known_fields
 from retriever.index.profiling import Profile, profile, read_columns
@@ -34,7 +35,7 @@ async def list_indexes(context: ToolContext) -> dict[str, Any]:
         try:
             status = context.service.index(name).status()
         except RetrieverError as error:
-            return {"index": name, "problem": error.message}
+            return {"index": name, "problem": problem_of(error).message}
         views = [view for view in status.views if view.instruction]
         half_read = [
             {"instruction": view.instruction, "coverage": round(view.coverage, 3)} for view in views if view.lazy

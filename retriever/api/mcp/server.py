@@ -111,9 +111,9 @@ def _add_documents(server: MCPServer[Any], context: ToolContext) -> None:
         try:
             text = await context.service.workers.run(read)
         except IndexNotFoundError as error:
-            raise ResourceNotFoundError(problem_of(error, context.service.folder).message) from error
+            raise ResourceNotFoundError(problem_of(error).message) from error
         except RetrieverError as error:
-            raise ResourceError(problem_of(error, context.service.folder).message) from error
+            raise ResourceError(problem_of(error).message) from error
         if text is None:
             raise ResourceNotFoundError(f"There is no document {id!r} in {index}.")
         over = len(text) - ANSWER_CHARACTERS

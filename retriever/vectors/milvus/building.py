@@ -29,7 +29,7 @@ from retriever.vectors.milvus.server import (
     Kind,
     description_of,
     load,
-    wait_until,
+    wait_for,
 )
 
 logger = logging.getLogger(__name__)
@@ -139,19 +139,16 @@ def build_index(client: Any, name: str, kind: Kind, size: int) -> None:  # noqa:
     """Build the index of a collection that was flushed, and load it; return when it can be searched.
 
     Raises:
-        RetrieverError: the server cannot build it.
+        RetrieverError: as `wait_for`.
     """
     begin_index(client, name, kind, size)
 
-    def ready() -> bool:
-        state = client.describe_index(name, VECTOR, timeout=ANSWER_SECONDS)
-        if state["state"] == "Failed":
-            raise RetrieverError(
-                f"The Milvus server cannot build its index {kind.name} of {size} vectors.", hint="Its log says why."
-            )
-        return bool(state["state"] == "Finished")
+    def share() -> float:
+        told = client.describe_index(name, VECTOR, timeout=ANSWER_SECONDS)
+        shares = {"Finished": 1.0, "Failed": -1.0}
+        return shares.get(told["state"], min(0.99, told["indexed_rows"] / max(1, size)))
 
-    wait_until(ready)
+    wait_for(f"build its index {kind.name} of {size} vectors", share)
     load(client, name)
 
 

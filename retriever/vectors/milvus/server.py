@@ -104,6 +104,8 @@ NOT_LOADED = 101
 
 ANSWER_SECONDS = 20
 WORK_SECONDS = 600
+STALLED_SECONDS = 1800
+"""That a server may get no further with a build or a load; it counts whole segments, which are up to a gigabyte."""
 
 _PACKAGE = "retriever[milvus]"
 _CONNECT_SECONDS = 5
@@ -173,24 +175,49 @@ def asking(url: str) -> Iterator[None]:
         raise _absent(url, _grpc_status(error)) from error
 
 
-def wait_until(ready: Callable[[], bool]) -> None:
-    """Ask until the answer is yes: at first often, later every two seconds."""
-    pause = 0.02
-    while not ready():
+def wait_for(work: str, share: Callable[[], float]) -> None:
+    """Ask how much of its work a server has done until that is all: at first often, later every two seconds.
+
+    Args:
+        work: names the work in the error.
+        share: asks; 1 is all of it, and below 0 the server has given up.
+
+    Raises:
+        RetrieverError: it has given up, or has done no more for `STALLED_SECONDS`.
+    """
+    pause, known, since = 0.02, 0.0, time.monotonic()
+    while (now := share()) < 1:
+        stalled = now == known and time.monotonic() - since > STALLED_SECONDS
+        if stalled or now < 0:
+            why = f": it has got no further for {STALLED_SECONDS // 60} minutes" if stalled else ""
+            raise RetrieverError(
+                f"The Milvus server cannot {work}{why}.",
+                hint="Its log says more; it may lack memory. Run the same command again when it has enough, or do "
+                "without: `retriever repair --backend faiss` builds vector indexes here.",
+            )
+        if now != known:
+            known, since = now, time.monotonic()
         time.sleep(pause)
         pause = min(1.5 * pause, _LONGEST_WAIT)
 
 
 def load(client: Any, name: str) -> None:  # noqa: ANN401 - a pymilvus.MilvusClient
-    """Have a collection in the server's memory as a whole, where it is not."""
-    loaded = resolve("pymilvus.client.types:LoadState").Loaded
+    """Have a collection in the server's memory as a whole, where it is not.
 
-    def is_loaded() -> bool:
-        return bool(client.get_load_state(name, timeout=ANSWER_SECONDS)["state"] == loaded)
+    Raises:
+        RetrieverError: as `wait_for`.
+    """
+    states = resolve("pymilvus.client.types:LoadState")
 
-    if not is_loaded():
+    def share() -> float:
+        told = client.get_load_state(name, timeout=ANSWER_SECONDS)
+        if told["state"] == states.Loaded:
+            return 1.0
+        return min(0.99, told["progress"] / 100) if told["state"] == states.Loading else -1.0
+
+    if share() < 1:
         client.load_collection(name, _async=True, timeout=ANSWER_SECONDS)
-        wait_until(is_loaded)
+        wait_for(f"load the collection {name}", share)  # one that it was asked for and does not load, it has dropped
 
 
 def description_of(client: Any, name: str) -> Mapping[str, Any]:  # noqa: ANN401
