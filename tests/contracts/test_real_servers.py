@@ -22,7 +22,7 @@ TEXTS = [
     "このナイフはよく切れます。",
     'He said "never again": {"id": "7"}, \\ and a tab\there.',
     "ok",
-    "The bicycle needs a better saddle, and a bell. " * 30,
+    "The bicycle needs a better saddle, and a bell. " * 12,
 ]
 MALFORMED = {Unread.BROKEN, Unread.CUT, Unread.COUNT, Unread.LEFT_OUT, Unread.MIXED, Unread.EMPTY}
 WHEN = ("late", "early", "broken", "twice")
