@@ -10,6 +10,7 @@ import numpy as np
 from ask_data import Material, Question
 from ask_readers import NAME, Known, in_process
 from numpy.typing import NDArray
+from retriever.index.teaching.readers import DEFAULT
 
 from retriever.clusters.arithmetic.kmeans import spherical_kmeans
 from retriever.core.protocols import Encoder
@@ -18,7 +19,6 @@ from retriever.core.results import SearchResult
 from retriever.core.types import Document
 from retriever.evaluation.scores import Score, difference, mean_score
 from retriever.index.completing import complete_with
-from retriever.index.teaching.readers import DEFAULT
 from retriever.workspace import Index
 
 K = 10

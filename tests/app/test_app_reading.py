@@ -6,6 +6,8 @@ import pytest
 from answer_fakes import NAME, FakeReader
 from app_checks import PATIENCE, click, settle, shown, whole
 from app_fakes import REVIEWS, documents, load_encoder
+from retriever.index.sources.asking import Spent
+from retriever.index.teaching.readers import ReaderPlace
 
 from retriever.clusters.arithmetic.estimates import Estimate
 from retriever.clusters.arithmetic.intervals import Interval
@@ -14,8 +16,6 @@ from retriever.core.errors import EncoderError
 from retriever.core.types import Document
 from retriever.encoders.answers import loading
 from retriever.encoders.answers.answerer import Unread
-from retriever.index.sources.asking import Spent
-from retriever.index.teaching.readers import ReaderPlace
 from retriever.index.teaching.unanswered import AnswersStatus
 from retriever.workspace import Index
 from retriever_app import readers, reading, resources

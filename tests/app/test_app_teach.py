@@ -5,9 +5,9 @@ from urllib.parse import urlencode
 import pytest
 from app_checks import PATIENCE, awaited, settle, shown, whole
 from app_fakes import MOOD, documents, load_encoder
+from retriever.index.teaching.asking import Asked
 
 from retriever.core.results import Held, Lessons
-from retriever.index.teaching.asking import Asked
 from retriever.index.teaching.labels import NONE_OF_THESE, Labels
 from retriever.index.teaching.part import Teaching
 from retriever.index.teaching.tuning import FOLDS, STEPS

@@ -4,10 +4,10 @@ import json
 
 import pytest
 from replay_server import Model, Refusal, asked, categories_of, completion, serving
+from retriever.index.sources.limits import ReadingLimits
 
 from retriever.core.types import Document
 from retriever.encoders.answers.wire import estimated_tokens
-from retriever.index.sources.limits import ReadingLimits
 from retriever.workspace import limited
 
 WHO = "Which thing is it about?"

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from index_fakes import PRODUCT
 from replay_server import Model, Refusal, asked, completion, serving, title_of
+from retriever.index.sources.limits import ReadingLimits
 
 from retriever.clusters.edit_requests import ClusterEdits
 from retriever.clusters.groups import groups_of
@@ -17,7 +18,6 @@ from retriever.core.errors import ConsentError, EncoderError, UsageError
 from retriever.core.types import Document
 from retriever.encoders.answers import chat, loading
 from retriever.encoders.answers.wire import Format, estimated_tokens
-from retriever.index.sources.limits import ReadingLimits
 from retriever.workspace import Index
 
 COUNTS = {"lamp": 14, "kettle": 4, "toy": 3}

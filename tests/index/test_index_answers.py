@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import pytest
 from answer_fakes import NAME, FakeReader, loads
 from index_fakes import MOOD, FakeEncoder, documents
+from retriever.index.sources.limits import DayBudget, ReadingLimits
 
 from retriever.core.errors import ConsentError, InputError, ReadingLimitError, UsageError
 from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.types import Document
 from retriever.index.reembedding import reembed
 from retriever.index.sources import asking
-from retriever.index.sources.limits import DayBudget, ReadingLimits
 from retriever.index.upkeep.repair import repair
 from retriever.index.upkeep.verify import verify
 from retriever.workspace import Index, limited

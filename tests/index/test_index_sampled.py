@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from answer_fakes import NAME, FakeReader, loads
 from index_fakes import KEYWORDS, PRODUCT, FakeEncoder
+from retriever.index.sources.limits import ReadingLimits
 
 from retriever.clusters.edit_requests import ClusterEdits
 from retriever.clusters.groups import groups_of
@@ -13,7 +14,6 @@ from retriever.clusters.index_numbers import numbers_of
 from retriever.clusters.report import make_report, render
 from retriever.core.errors import UsageError
 from retriever.core.types import Document
-from retriever.index.sources.limits import ReadingLimits
 from retriever.store.answers import AnswerTable
 from retriever.workspace import Index
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from retriever.core.similarity import normalise
-from retriever.index.teaching import learning, tuning
 from retriever.index.sources.head import Head, from_stored
+from retriever.index.teaching import learning, tuning
 from retriever.index.teaching.learning import Lesson, Settings, choose, learn, scores_by_ridge
 from retriever.index.teaching.scoring import folds, held_out_score
 
