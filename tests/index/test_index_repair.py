@@ -136,14 +136,6 @@ def test_what_repair_writes_does_not_seal_a_changed_view(whole):
     assert verify(whole, deep=True, load=gives(FakeEncoder)).findings == []
 
 
-def test_a_sample_of_an_unknown_view_is_taken_out(whole):
-    with Store.open(whole / DATABASE) as store:
-        store.samples.extend(2, "", 0.5)
-    damaged(whole, "samples", "view_id = 2", "view_id", 5)
-    assert repair(whole, load=gives(FakeEncoder)).lost == []
-    assert verify(whole, deep=True, load=gives(FakeEncoder)).findings == []
-
-
 def test_what_repair_writes_does_not_seal_a_changed_setting(whole):
     damaged(whole, "settings", "key = 'encoder'", "key", 0)
     with pytest.raises(IndexDamagedError, match="no longer says which encoder"):
