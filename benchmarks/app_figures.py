@@ -34,7 +34,7 @@ from retriever.core.protocols import WrappedEncoder
 from retriever.core.requests import SearchRequest
 from retriever.core.similarity import normalise
 from retriever.core.types import Encoded
-from retriever.index.sources.encoders import load_plain
+from retriever.index.sources.encoders import load_base
 from retriever.workspace import Index
 
 INSTRUCTION = "What kind of product is this review about?"
@@ -134,7 +134,7 @@ class Expected:
 def build(corpus: Path, reviews: int, path: Path) -> Expected:
     """Index that many reviews under the instruction, and look up what the app is to show."""
     rows = islice(documents_of(corpus), reviews)
-    with Index(path, encoder=SeededDocuments(load_encoder()), plain=load_plain()) as index:
+    with Index(path, encoder=SeededDocuments(load_encoder()), plain=load_base()) as index:
         index.add(rows, instructions=[INSTRUCTION])
         if len(index._opened.store.documents) < reviews:
             raise SystemExit(f"{corpus} holds {len(index._opened.store.documents):,} reviews, not {reviews:,}.")

@@ -37,7 +37,7 @@ ANSWER_SETTINGS = {
     for texts, rounds in ((60, 1), (30, 2), (12, 5), (20, 6))
 }
 WEIGHTS = {
-    f"weights {words:g} of words, {plain:g} of the plain reader": SearchOptions(
+    f"weights {words:g} of words, {plain:g} of the base encoder": SearchOptions(
         answer_word_weight=words, answer_plain_weight=plain
     )
     for words, plain in ((0.0, 0.0), (0.05, 0.0), (0.05, 0.5), (0.2, 0.5))

@@ -134,7 +134,7 @@ class Bench:
     def taught(self, known: Known) -> Curve:
         """Search where ``default`` read all texts, and 60 of them taught it with their answers, put into groups.
 
-        The texts are those that `worth_answering` names. The answers, embedded by the plain reader, go into eight
+        The texts are those that `worth_answering` names. The answers, embedded by the base encoder, go into eight
         groups, each named by its most central answer. A question to which all of them say the same is not taught.
         """
         with self.opened(self.copied(self.whole())) as index:

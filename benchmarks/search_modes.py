@@ -37,7 +37,7 @@ from retriever.evaluation.retrieval_metrics import ranking_measures
 from retriever.evaluation.rows import read_rows, sample, split_of
 from retriever.evaluation.scores import Score, difference, mean_score
 from retriever.evaluation.suites import DataFile
-from retriever.index.sources.encoders import DEFAULT_PLAIN
+from retriever.index.sources.encoders import DEFAULT_BASE
 from retriever.index.sources.read import Plain
 from retriever.store.documents import match_expression
 from retriever.workspace import Index
@@ -290,7 +290,7 @@ def main() -> None:
     """Parse the options, measure every corpus, and write JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
-    parser.add_argument("--encoder", default=DEFAULT_PLAIN)
+    parser.add_argument("--encoder", default=DEFAULT_BASE)
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     encoder = load_encoder(options.encoder)

@@ -2,7 +2,7 @@
 
 The same requests, one short review each, are sent by one client after another and by many at once to `retriever serve`,
 and to sentence-transformers behind uvicorn, which embeds request by request as most examples do. Both read the same
-weights, all-MiniLM-L6-v2, our plain reader. Every vector that comes back is compared with the one that its text has
+weights, all-MiniLM-L6-v2, our base encoder. Every vector that comes back is compared with the one that its text has
 alone. The model that follows instructions is loaded too, by our server alone. Ratios are of one run on one machine.
 
     python benchmarks/serve_load.py --output benchmarks/results/serve_load.json
@@ -240,7 +240,7 @@ def ours() -> Iterator[tuple[str, int]]:
 
 @contextmanager
 def peer() -> Iterator[tuple[str, int]]:
-    """Run sentence-transformers behind uvicorn, over the files that our plain reader reads."""
+    """Run sentence-transformers behind uvicorn, over the files that our base encoder reads."""
     from retriever.encoders.sources import find_source
 
     port, folder = free_port(), find_source("all-minilm-l6-v2").folder

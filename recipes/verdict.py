@@ -6,7 +6,7 @@
 Truth, from the labels: of triplets (a text, one with the same answer, one with another) at least `LEAST` percent come
 right under the question, and at most `LOSS` points fewer than under none. The verdict sees no labels. Its chances are
 those of a logistic model that was fitted without the file whose question it judges: over features of what was read, and
-over the question's own vector by the plain reader, since a model that does not follow one question about style does not
+over the question's own vector by the base encoder, since a model that does not follow one question about style does not
 follow the next. A question that is answered by the topic without asking for it is not called followed, whatever its
 chance (`features.at_most`); the levels count that. ``--write`` fits all files, and writes what ships:
 ``retriever/index/verdicts/measured.json``.
@@ -32,7 +32,7 @@ from retriever.core.types import Embeddings
 from retriever.core.verdicts import LEVELS, Level, worse
 from retriever.evaluation.grids import Alike, Grid, grid_triplets
 from retriever.evaluation.run.results import write_json
-from retriever.index.sources.encoders import load_plain
+from retriever.index.sources.encoders import load_base
 from retriever.index.verdicts.features import at_most, features_of
 from retriever.index.verdicts.judging import TEXTS
 from retriever.index.verdicts.measured import WORDING, Measured, measured_of
@@ -66,7 +66,7 @@ class Case:
         unmet: whether training never asks it.
         asked: share of the triplets that come right under it, in percent, ``unasked`` under none.
         features: by name, by the number of texts looked at.
-        vector: (e,) the wording's by the plain reader.
+        vector: (e,) the wording's by the base encoder.
         say: what the case counts in fitting; wordings share that of their question.
     """
 
@@ -93,7 +93,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="Write what ships.")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    files, plain = sorted(options.cache.glob("*.npz")), load_plain()
+    files, plain = sorted(options.cache.glob("*.npz")), load_base()
     samples = [case for file in files for case in cases(file, plain)]
     truth = np.array([case.followed for case in samples])
     chances = {count: left_out(samples, count) for count in COUNTS}

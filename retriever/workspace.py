@@ -26,7 +26,7 @@ from retriever.index.indexing import IndexingOptions
 from retriever.index.opened import Opened
 from retriever.index.search.patterns import found_by_pattern
 from retriever.index.search.searcher import Searcher
-from retriever.index.sources.encoders import PlainReader
+from retriever.index.sources.encoders import BaseEncoder
 from retriever.index.status import index_status, texts_read, view_states
 from retriever.index.teaching.active_learning import Groups
 from retriever.index.teaching.part import Teaching
@@ -69,7 +69,7 @@ class Index(Closing):
         path: Path,
         *,
         encoder: Encoder | None = None,
-        plain: PlainReader | None = None,
+        plain: BaseEncoder | None = None,
         device: str = "auto",
         load: Loader | None = None,
         search_options: SearchOptions | None = None,

@@ -20,7 +20,7 @@ from typing import Any
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 SIZES = (10_000_000, 100_000_000)
 PLAIN, QUESTION = 384, 576
-"""Lengths of the vectors of the plain and of the question reader."""
+"""Lengths of the vectors of the plain and of the instruction encoder."""
 
 MACHINE = 64 << 30
 """Bytes of memory of the machines that are counted with; three quarters of it for vectors."""

@@ -18,7 +18,7 @@ from retriever.core.requests import SearchRequest
 from retriever.core.results import SearchResult, Settling
 from retriever.index import encoding
 from retriever.index.asking.limits import read_limits
-from retriever.index.sources.encoders import DEFAULT_PLAIN
+from retriever.index.sources.encoders import DEFAULT_BASE
 from retriever.index.teaching.answering import DEFAULT, GIVEN
 from retriever.serving import batching
 from retriever.serving.batching import BatchQueue, Pass, QueuedEncoder
@@ -196,7 +196,7 @@ class Service:
     def model_names(self) -> list[str]:
         """Return what a request may name as its model: the models, and each with every saved instruction."""
         encoder = self.settings.encoder
-        return [*self._saved(), *([DEFAULT_PLAIN] if encoder != DEFAULT_PLAIN else [])]
+        return [*self._saved(), *([DEFAULT_BASE] if encoder != DEFAULT_BASE else [])]
 
     def instruction_of(self, model: str, instruction: str) -> str:
         """Return the instruction that a request means by its model and its own instruction.
@@ -213,11 +213,11 @@ class Service:
             raise UsageError(
                 f"The request brings an instruction and names the saved one {model!r}.", hint="Leave one of them out."
             )
-        if instruction and model == DEFAULT_PLAIN:
+        if instruction and model == DEFAULT_BASE:
             raise UsageError(
                 f"{model} reads texts as they are and takes no instruction.",
                 hint=f"Ask {self.settings.encoder}, or leave the instruction out."
-                if self.settings.encoder != DEFAULT_PLAIN
+                if self.settings.encoder != DEFAULT_BASE
                 else "Leave the instruction out.",
             )
         return saved or instruction
@@ -228,7 +228,7 @@ class Service:
         Raises:
             EncoderError: it cannot be loaded.
         """
-        name = DEFAULT_PLAIN if model == DEFAULT_PLAIN else self.settings.encoder
+        name = DEFAULT_BASE if model == DEFAULT_BASE else self.settings.encoder
         known = self._loaded.get(name)
         if known is not None:
             return known

@@ -13,7 +13,7 @@ from retriever.core.errors import InputError, UsageError
 from retriever.core.requests import SearchRequest
 from retriever.core.text import require_text
 from retriever.index.asking.limits import ReadingLimits
-from retriever.index.sources.encoders import DEFAULT_PLAIN
+from retriever.index.sources.encoders import DEFAULT_BASE
 
 HOST = "127.0.0.1"
 PORT = 8600
@@ -200,7 +200,7 @@ class ServerSettings:
                 f"Other machines reach {self.host}, and there is no token.",
                 hint=f"Give one with --token-file or {READER_VARIABLE}, or listen at {HOST}.",
             )
-        if self.instructions and self.encoder == DEFAULT_PLAIN:
+        if self.instructions and self.encoder == DEFAULT_BASE:
             raise UsageError(
                 f"{self.encoder} reads texts as they are and takes no instruction.",
                 hint="Serve another with --encoder, or leave --instructions out.",

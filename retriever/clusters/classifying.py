@@ -27,6 +27,7 @@ from retriever.index.opened import Opened
 from retriever.index.selection import nothing_matches
 from retriever.index.sources.filling import encode_texts, of_one_encoder
 from retriever.index.sources.source import Source
+from retriever.index.sources.taught import Taught
 from retriever.index.teaching.labels import NONE_OF_THESE
 from retriever.store.filters import Filter
 
@@ -71,11 +72,11 @@ def classify(opened: Opened, shown: Source, request: ClassifyRequest) -> Cluster
         raise nothing_matches(store, request.where)
     titles, floor = [category.name for category in categories], FLOOR
     (names,) = encode_texts([shown], [_read_of(category) for category in categories])
-    taught, apart = shown.taught, None
-    if taught is not None:
-        if (learned := taught.class_prototypes(titles, names)) is not None:  # all of these were learned
+    apart = None
+    if isinstance(shown, Taught):
+        if (learned := shown.class_prototypes(titles, names)) is not None:  # all of these were learned
             names, floor = learned, NO_FLOOR
-        apart = taught.class_prototypes([*titles, NONE_OF_THESE], np.vstack([names, names.mean(axis=0)]))
+        apart = shown.class_prototypes([*titles, NONE_OF_THESE], np.vstack([names, names.mean(axis=0)]))
     placing = CategoryNames(
         _with_examples(names, categories, material),
         material.vectors.mean(axis=0),
@@ -97,9 +98,9 @@ def classify(opened: Opened, shown: Source, request: ClassifyRequest) -> Cluster
 
 def _learned(shown: Source, categories: Sequence[Category]) -> tuple[Sequence[Category], Sequence[Category]]:
     """Return the categories that documents can go to, and those without an example under a question that was taught."""
-    if shown.taught is None:
+    if not isinstance(shown, Taught):
         return categories, []
-    lessons = shown.taught.lessons()
+    lessons = shown.lessons()
     taught = {answer.casefold() for answer in lessons.answers}
     learned = [category for category in categories if category.examples or category.name.casefold() in taught]
     if len(learned) < 2:

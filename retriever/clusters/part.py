@@ -14,6 +14,7 @@ from retriever.index.filtering import request_filter
 from retriever.index.opened import Opened
 from retriever.index.selection import nothing_matches, selected_contents
 from retriever.index.sources.source import Source
+from retriever.index.sources.taught import Taught
 from retriever.index.teaching.answering import choose_reader
 from retriever.index.verdicts.stored import stored_verdict
 
@@ -78,7 +79,7 @@ class Clusterings:
         served = complete_with(opened, instructions, unread, part=part, progress=progress)
         made = []
         for shown, each in zip(served, requests, strict=True):
-            learned = [] if shown.taught is None else list(shown.taught.lessons().answers)
+            learned = list(shown.lessons().answers) if isinstance(shown, Taught) else []
             found = self._with_standing(cluster(opened.store, shown, each, learned), shown)
             made.append(self._with_resemblance(found))
         return made
@@ -344,7 +345,7 @@ class Clusterings:
 
     def _with_standing(self, clustering: "Found", shown: Source) -> "Found":
         """Return a clustering with what is known of its question: what it was taught, or else its verdict."""
-        lessons = None if shown.taught is None else shown.taught.lessons()
+        lessons = shown.lessons() if isinstance(shown, Taught) else None
         verdict = None if lessons is not None else stored_verdict(self._opened.store, shown.view_id)
         sample = self._sampled(clustering, shown) if shown.in_words else None
         examples = {} if lessons is None else self._examples(shown)
@@ -367,7 +368,7 @@ class Clusterings:
 
     def _examples(self, shown: Source) -> dict[str, str]:
         """Return the answers of the documents that a view was taught by, by id."""
-        answers = {} if shown.taught is None else shown.taught.examples
+        answers = shown.examples if isinstance(shown, Taught) else {}
         groups = self._opened.store.documents.expand(sorted(answers)).items()
         return {document.id: answers[content_id] for content_id, group in groups for document in group}
 

@@ -21,7 +21,7 @@ class Hit:
     Attributes:
         document: what was found.
         score: cosine with the query under the instruction; None where it was found by words alone.
-        fused: what the order follows: the cosine, under an instruction less what is typical and with the plain reader's
+        fused: what the order follows: the cosine, under an instruction less what is typical and with the base encoder's
             part; in mode hybrid with the words' part, which is all there is in mode lexical.
         words: what the model answered to the instruction for this document.
         percentile: of random pairs of the view's documents, how many in a hundred are less alike than query and hit;
@@ -216,7 +216,7 @@ class IndexingReport:
         share: of all that is read now and judged after it, the part that is done, 0 to 1; None where nobody knows how
             much there is.
         judging: whether texts are read to tell if an instruction is followed, and not to be stored.
-        tuning: whether the plain reader is fine-tuned on examples; ``in_hand`` counts steps then.
+        tuning: whether the base encoder is fine-tuned on examples; ``in_hand`` counts steps then.
     """
 
     read: int = 0
@@ -295,7 +295,7 @@ class Lessons:
         after: how many the head answers that it did not learn from.
         held_out: examples that both are measured on.
         created: UTC time.
-        tuned: whether the plain reader was fine-tuned for the question; False where that was tried and did not help,
+        tuned: whether the base encoder was fine-tuned for the question; False where that was tried and did not help,
             None where it was not tried.
         right: by answer, how many of its held-out examples the head answers rightly, the mean of several divisions;
             empty where it was taught before this was counted.
@@ -397,7 +397,7 @@ class IndexStatus:
 
     Attributes:
         path: its folder.
-        encoder: what follows instructions, and fills the base view where there is no plain reader.
+        encoder: what follows instructions, and fills the base view where there is no base encoder.
         documents: how many.
         texts: different ones that are embedded.
         size_bytes: of all files.

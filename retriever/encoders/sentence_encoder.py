@@ -16,7 +16,7 @@ from retriever.core.similarity import normalise
 from retriever.core.text import composed, is_blank
 from retriever.core.types import Embeddings, Encoded, Ids
 from retriever.encoders.bert.layout import read_layout
-from retriever.encoders.bert.reader import BertReader
+from retriever.encoders.bert.reader import BertEncoder
 from retriever.encoders.device import pick_device, pick_dtype
 from retriever.encoders.methods import EncoderOptions
 from retriever.encoders.sources import find_source
@@ -29,7 +29,7 @@ _WORD = re.compile(r"(?<![^\W_])[A-Za-z0-9]{1,20}(?![^\W_])")  # that any vocabu
 class SentenceEncoder(Encoder):
     """Reads each text by itself; an instruction, where given, is put in front of it.
 
-    A BERT with mean or first-token pooling (all-MiniLM-L6-v2) is read by `BertReader`, which needs no torch for a few
+    A BERT with mean or first-token pooling (all-MiniLM-L6-v2) is read by `BertEncoder`, which needs no torch for a few
     texts; any other model by its own package.
 
     Args:
@@ -37,7 +37,7 @@ class SentenceEncoder(Encoder):
         name: what `load_encoder` finds this encoder by.
         device: as for every encoder.
         dtype: as for every encoder, but ``auto`` means float32, which these small models are published in. A
-            `BertReader` reads many texts in bfloat16 all the same where the CPU multiplies it: vectors agree with
+            `BertEncoder` reads many texts in bfloat16 all the same where the CPU multiplies it: vectors agree with
             those in float32 to a cosine of 0.999, and are of the same view.
     """
 
@@ -47,10 +47,10 @@ class SentenceEncoder(Encoder):
     def __init__(self, source: str, *, name: str = "", device: str = "auto", dtype: str = "auto") -> None:
         self.source = find_source(source)
         layout = read_layout(self.source.folder)
-        self.model: BertReader | StockModel = (
+        self.model: BertEncoder | StockModel = (
             StockModel(self.source.folder, device=device, dtype=dtype)
             if layout is None
-            else BertReader(layout, device=device, dtype=dtype)
+            else BertEncoder(layout, device=device, dtype=dtype)
         )
         self._spec = EncoderSpec(
             fingerprint=json_hash({"method": self.method, "backbone": self.source.digest}),
@@ -90,7 +90,7 @@ class SentenceEncoder(Encoder):
         return views
 
     def encode_queries(self, queries: Sequence[str], *, instruction: str = "") -> Embeddings:
-        """Embed queries; a `BertReader` reads them without torch, which texts wait for."""
+        """Embed queries; a `BertEncoder` reads them without torch, which texts wait for."""
         refuse_one_string(queries)
         rows = np.zeros((len(queries), self.dim), dtype=np.float32)
         for read, vectors in self.model.read_queries(_prompts(queries, instruction)):
@@ -117,14 +117,14 @@ class SentenceEncoder(Encoder):
         return unknown, character_vectors([texts[row] for row in unknown], self.dim)
 
     def tune(self, texts: Sequence[str], labels: Ids, *, steps: int, on_step: OnStep | None = None) -> Tuning:
-        """Fine-tune on a few examples, where a `BertReader` reads; arguments and errors as for `Encoder.tune`."""
-        if not isinstance(self.model, BertReader):
+        """Fine-tune on a few examples, where a `BertEncoder` reads; arguments and errors as for `Encoder.tune`."""
+        if not isinstance(self.model, BertEncoder):
             return super().tune(texts, labels, steps=steps, on_step=on_step)
         return self.model.tune(texts, labels, steps=steps, on_step=on_step)
 
     def tuned(self, tuning: Tuning) -> Encoder:
         """Return this encoder as a fine-tuning makes it; errors as for `Encoder.tuned`."""
-        if not isinstance(self.model, BertReader):
+        if not isinstance(self.model, BertEncoder):
             return super().tuned(tuning)
         other = copy(self)
         other.model = self.model.tuned(tuning)

@@ -22,11 +22,11 @@ from retriever.index.sources.catalog import Sources, sources_of
 from retriever.index.sources.encoders import (
     ENCODER,
     PLAIN,
+    BaseEncoder,
+    EncoderDescriptions,
     Encoders,
-    PlainReader,
-    ReaderDescriptions,
-    load_plain,
-    reader_descriptions,
+    encoder_descriptions,
+    load_base,
 )
 from retriever.store.database import DATABASE, Store, identity_of
 from retriever.store.lock import LOCK_NAME, WriterLock
@@ -71,7 +71,7 @@ class Opened(Closing):
         path: Path,
         *,
         encoder: Encoder | None = None,
-        plain: PlainReader | None = None,
+        plain: BaseEncoder | None = None,
         device: str = "auto",
         load: encoding.Loader | None = None,
         search_options: SearchOptions | None = None,
@@ -154,32 +154,32 @@ class Opened(Closing):
 
         Raises:
             UsageError: nothing was indexed here yet.
-            EncoderMismatchError: a given one is not what the index was made with, or a plain reader is given and the
+            EncoderMismatchError: a given one is not what the index was made with, or a base encoder is given and the
                 index has none, or the other way round.
         """
         if self._lent is not None:
             return self._lent.sources
-        readers = reader_descriptions(self.store)
+        known = encoder_descriptions(self.store)
         with self._opening:
-            if self._sources is None or readers != self._sources.encoders.descriptions:
-                if readers is None:
+            if self._sources is None or known != self._sources.encoders.descriptions:
+                if known is None:
                     raise UsageError("The index holds no documents yet.", hint="Run `retriever index CORPUS` first.")
-                self._require_plain(readers)
+                self._require_plain(known)
                 given = self._given_plain if isinstance(self._given_plain, Encoder) else None
-                for encoder, description in ((self._given, readers.question), (given, readers.plain)):
+                for encoder, description in ((self._given, known.question), (given, known.plain)):
                     if encoder is not None and description is not None:
                         encoding.check_fingerprint(encoder, description)
-                encoders = Encoders(readers, self.load, self._given, given)
+                encoders = Encoders(known, self.load, self._given, given)
                 self._sources = Sources(self.store, encoders)
             return self._sources
 
-    def _require_plain(self, readers: ReaderDescriptions) -> None:
-        """Refuse an index that has a plain reader where none is asked for, or the other way round."""
+    def _require_plain(self, known: EncoderDescriptions) -> None:
+        """Refuse an index that has a base encoder where none is asked for, or the other way round."""
         given = self._given_plain
-        if isinstance(given, Encoder) and given.fingerprint == readers.question["fingerprint"]:
+        if isinstance(given, Encoder) and given.fingerprint == known.question["fingerprint"]:
             given = "none"
-        if given is not None and (given == "none") is not (readers.plain is None):
-            has = "no base encoder" if readers.plain is None else f"the base encoder {readers.plain.get('name')}"
+        if given is not None and (given == "none") is not (known.plain is None):
+            has = "no base encoder" if known.plain is None else f"the base encoder {known.plain.get('name')}"
             raise EncoderMismatchError(
                 f"{self.path} has {has}.",
                 hint="`retriever reembed --plain NAME` gives it another one, `--plain none` takes it away.",
@@ -230,7 +230,7 @@ class Opened(Closing):
 
             self._given = catalog.load_encoder(device=self.device)
             if self._given_plain is None:
-                self._given_plain = load_plain(device=self.device)
+                self._given_plain = load_base(device=self.device)
         plain = self._given_plain if isinstance(self._given_plain, Encoder) else None
         if plain is not None and plain.fingerprint == self._given.fingerprint:
             plain = None  # one encoder, named twice, is one reader

@@ -25,13 +25,14 @@ from retriever.index.sources.catalog import Sources
 from retriever.index.sources.encoders import (
     ENCODER,
     PLAIN,
+    BaseEncoder,
+    EncoderDescriptions,
     Encoders,
-    PlainReader,
-    ReaderDescriptions,
-    reader_descriptions,
+    encoder_descriptions,
 )
 from retriever.index.sources.filling import catch_up
 from retriever.index.sources.source import Source
+from retriever.index.sources.taught import Taught
 from retriever.index.teaching.teacher import TeachingRun, install, taught_again
 from retriever.index.view_upkeep import clear_dropped
 from retriever.store.database import DATABASE, Store
@@ -39,7 +40,7 @@ from retriever.store.lock import LOCK_NAME, WriterLock
 from retriever.store.views import View
 
 PREVIOUS = "previous_encoder"
-PREVIOUS_PLAIN = "previous_plain_reader"
+PREVIOUS_PLAIN = "previous_base_encoder"
 
 
 @dataclass(slots=True)
@@ -77,7 +78,7 @@ def reembed(
     path: Path,
     encoder: Encoder | None = None,
     *,
-    plain: PlainReader | None = None,
+    plain: BaseEncoder | None = None,
     load: Loader = load_described,
     options: IndexingOptions | None = None,
     progress: OnIndexing | None = None,
@@ -98,12 +99,12 @@ def reembed(
     """
     with Store.open(path / DATABASE) as store, WriterLock(path / LOCK_NAME):
         current = _current(store)
-        wanted = ReaderDescriptions(
+        wanted = EncoderDescriptions(
             current.question if encoder is None else describe(encoder),
             current.plain if plain is None else None if plain == "none" else describe(plain),
         )
         if wanted.plain is not None and wanted.plain["fingerprint"] == wanted.question["fingerprint"]:
-            wanted = ReaderDescriptions(wanted.question)  # one encoder, named twice, is one reader
+            wanted = EncoderDescriptions(wanted.question)  # one encoder, named twice, is one reader
         if _same(wanted.question, current.question) and _same(wanted.plain, current.plain):
             raise UsageError(f"{path} is embedded with {_names(wanted)} already.")
         views = [view for view in store.views.all() if current.make(view)]
@@ -124,7 +125,7 @@ def roll_back(path: Path, *, load: Loader = load_described, progress: OnIndexing
         IndexLockedError: another process writes to the index.
     """
     with Store.open(path / DATABASE) as store, WriterLock(path / LOCK_NAME):
-        previous = reader_descriptions(store, PREVIOUS, PREVIOUS_PLAIN)
+        previous = encoder_descriptions(store, PREVIOUS, PREVIOUS_PLAIN)
         if previous is None:
             raise UsageError(
                 f"{path} has no encoder to go back to.", hint="`retriever reembed --encoder NAME` makes one."
@@ -156,7 +157,7 @@ def forget(path: Path) -> Reembedding:
 def _change(
     path: Path,
     store: Store,
-    wanted: ReaderDescriptions,
+    wanted: EncoderDescriptions,
     sources: Sources,
     report: Reembedding,
     progress: OnIndexing | None,
@@ -165,7 +166,7 @@ def _change(
     """Fill the views of some encoders under the report's instructions, then make these encoders the index's own."""
     with recorded(store, "reembed") as run_id:
         current = _current(store)
-        report.encoder, report.previous = (str(readers.question.get("name")) for readers in (wanted, current))
+        report.encoder, report.previous = (str(described.question.get("name")) for described in (wanted, current))
         report.plain = _plain_name(wanted)
         read = [sources.read(instruction) for instruction in report.instructions]
         lacking = [source for source in read if _lacks(store, sources.view(source))]
@@ -214,8 +215,8 @@ def _carry(path: Path, before: Sources, run: TeachingRun, report: Reembedding) -
     build_outgrown(run.store, placed, path)
     placed_ids = {view.view_id for view in placed}
     for source in run.sources.visible():
-        if source.view_id in placed_ids and source.taught is not None:
-            report.retaught[source.instruction] = source.taught.lessons()
+        if source.view_id in placed_ids and isinstance(source, Taught):
+            report.retaught[source.instruction] = source.lessons()
     return serving
 
 
@@ -227,8 +228,8 @@ def _again(source: Source, run: TeachingRun) -> Source:
     Raises:
         RetrieverError: it cannot be made, and why.
     """
-    if source.taught is not None:
-        taught = taught_again(source.taught, run)
+    if isinstance(source, Taught):
+        taught = taught_again(source, run)
         if run.sources.view(taught) is None:
             install(run.sources, taught)
         return taught
@@ -240,9 +241,9 @@ def _again(source: Source, run: TeachingRun) -> Source:
     return answers
 
 
-def _remember(store: Store, readers: ReaderDescriptions, *names: str) -> None:
+def _remember(store: Store, described: EncoderDescriptions, *names: str) -> None:
     """Keep what describes some encoders in settings of these names: of the instruction encoder, and of the base's."""
-    for name, description in zip(names, (readers.question, readers.plain), strict=True):
+    for name, description in zip(names, (described.question, described.plain), strict=True):
         if description is None:
             store.settings.remove(name)
         else:
@@ -256,26 +257,26 @@ def _make_up(sources: Sources) -> None:
             catch_up(sources, source)
 
 
-def _drop_others(store: Store, *kept: ReaderDescriptions) -> list[int]:
+def _drop_others(store: Store, *kept: EncoderDescriptions) -> list[int]:
     """Remove the views whose vectors come from none of some pairs of encoders; return their ids."""
     known = {source.view_id for descriptions in kept for source in Sources(store, Encoders(descriptions)).all()}
     return store.views.drop(*(view.view_id for view in store.views.all() if view.view_id not in known))
 
 
-def _current(store: Store) -> ReaderDescriptions:
-    current = reader_descriptions(store)
+def _current(store: Store) -> EncoderDescriptions:
+    current = encoder_descriptions(store)
     if current is None:
         raise UsageError(f"{store.path} holds no documents yet.", hint="Run `retriever index CORPUS` first.")
     return current
 
 
-def _names(readers: ReaderDescriptions) -> str:
-    described = filter(None, (readers.question, readers.plain))
-    return " and ".join(str(description["name"] or "an encoder without a name") for description in described)
+def _names(described: EncoderDescriptions) -> str:
+    named = filter(None, (described.question, described.plain))
+    return " and ".join(str(description["name"] or "an encoder without a name") for description in named)
 
 
-def _plain_name(readers: ReaderDescriptions) -> str | None:
-    return None if readers.plain is None else str(readers.plain.get("name"))
+def _plain_name(described: EncoderDescriptions) -> str | None:
+    return None if described.plain is None else str(described.plain.get("name"))
 
 
 def _same(description: Mapping[str, JSON] | None, other: Mapping[str, JSON] | None) -> bool:

@@ -11,6 +11,7 @@ from retriever.index.run_record import last_runs
 from retriever.index.sources.catalog import sources_of
 from retriever.index.sources.encoders import PLAIN, described
 from retriever.index.sources.source import Source
+from retriever.index.sources.taught import Taught
 from retriever.index.verdicts.stored import stored_verdict
 from retriever.store.database import Store
 from retriever.store.views import View
@@ -59,7 +60,7 @@ def texts_read(store: Store, view_id: int) -> tuple[int, int]:
 
 def _state(store: Store, view: View, family: Sequence[Source], texts: int) -> ViewStatus:
     """Return the state of a view, which is given with the sources that have its texts, its own first."""
-    vectors, taught = store.vectors, next((source.taught for source in family if source.taught), None)
+    vectors, taught = store.vectors, next((source for source in family if isinstance(source, Taught)), None)
     generation, key = store.generations.active(view.view_id), asdict(view.key)
     fingerprint = key.pop("fingerprint")
     return ViewStatus(

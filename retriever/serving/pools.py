@@ -18,7 +18,7 @@ from retriever.core.types import JSON
 from retriever.index import encoding
 from retriever.index.model_names import DEFAULT, default_identity
 from retriever.index.opened import DatabaseIdentity, database_identity, is_index
-from retriever.index.sources.encoders import load_plain
+from retriever.index.sources.encoders import load_base
 from retriever.workspace import Index
 
 _K = TypeVar("_K")
@@ -99,12 +99,12 @@ class EncoderPool:
         return self._once(f"named: {name}", lambda: self._same(load_encoder(name)))
 
     def plain(self) -> Encoder:
-        """Return the plain reader of new indexes.
+        """Return the base encoder of new indexes.
 
         Raises:
             EncoderError: it cannot be loaded.
         """
-        return self._once("plain", lambda: self._same(load_plain()))
+        return self._once("plain", lambda: self._same(load_base()))
 
     def _same(self, encoder: Encoder) -> Encoder:
         """Return the object that indexes made by this encoder get too."""

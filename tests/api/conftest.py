@@ -48,7 +48,7 @@ def serve(indexes, encoder, plain, monkeypatch):
     """Run servers of the folder until the test ends: limits and tokens are given by name."""
     reader = encoder
     monkeypatch.setattr(pools, "load_encoder", lambda *_: reader)
-    monkeypatch.setattr(pools, "load_plain", lambda: plain)
+    monkeypatch.setattr(pools, "load_base", lambda: plain)
     monkeypatch.setattr(pools, "default_identity", lambda: "any")
     open_servers = []
 

@@ -8,7 +8,7 @@ from retriever import load_encoder, open_index
 from retriever.api.settings import ServerSettings
 from retriever.core.types import Document
 from retriever.index import encoding
-from retriever.index.sources.encoders import load_plain
+from retriever.index.sources.encoders import load_base
 
 openai = pytest.importorskip("openai")
 pytestmark = pytest.mark.model
@@ -31,7 +31,7 @@ def encoder():
 def server(encoder, tmp_path_factory):
     """A server of one index whose instruction nobody has asked for yet."""
     folder = tmp_path_factory.mktemp("indexes")
-    with open_index(folder / "reviews", encoder=encoder, plain=load_plain()) as index:
+    with open_index(folder / "reviews", encoder=encoder, plain=load_base()) as index:
         index.add([Document(f"r{row}", text) for row, text in enumerate(REVIEWS, 1)])
     settings = ServerSettings(folder, port=0, instructions={"mood": MOOD})
     with running(settings, encoding.load_described) as served:
@@ -59,7 +59,7 @@ def test_openais_client_gets_the_models_vectors_under_an_instruction(server, enc
 
 
 def test_the_plain_reader_is_served_beside_it(server):
-    plain = load_plain()
+    plain = load_base()
     answer = server.post("/v1/embeddings", {"input": REVIEWS, "model": "minilm"}, timeout=300).json()
     found = np.array([one["embedding"] for one in answer["data"]], dtype=np.float32)
     assert (found * plain.encode(REVIEWS)).sum(axis=1).min() > 0.999

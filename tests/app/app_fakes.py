@@ -98,7 +98,7 @@ class TunableEncoder(KeywordEncoder):
 
 
 TUNABLE = {"learns all": (), "forgets all": KEYWORDS}
-"""What a plain reader of that name knows before it is tuned."""
+"""What a base encoder of that name knows before it is tuned."""
 
 
 def load_encoder(name="default", *, device="auto", **options):

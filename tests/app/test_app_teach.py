@@ -26,7 +26,7 @@ PAIRS = [
     {"id": f"p{number:02}", "text": f"{'I love' if number % 2 else 'I hate'} the {thing} {number}."}
     for number, thing in enumerate(thing for thing in ["kettle", "lamp", "toy"] * 4 for _ in range(2))
 ]
-GLAD = "Is the writer glad of the product?"  # the question reader looks at the products, which tell nothing of it
+GLAD = "Is the writer glad of the product?"  # the instruction encoder looks at the products, which tell nothing of it
 ALL_STEPS = STEPS * (FOLDS + 1)
 LEARN, TUNE = "Learn", "Fine-tune"
 
@@ -271,7 +271,7 @@ def test_reviews_are_chosen_anew_once_another_reads_the_question(page):
 
 @pytest.fixture
 def tunable(indexes):
-    """Make an index with a plain reader that can be fine-tuned, taught by some reviews, and return its lessons."""
+    """Make an index with a base encoder that can be fine-tuned, taught by some reviews, and return its lessons."""
 
     def make(plain="learns all", name="reviews", taught=8):
         with Index(indexes / name, encoder=load_encoder(), plain=load_encoder(plain)) as index:

@@ -30,7 +30,7 @@ class TwoFactors(Encoder):
 
 
 class Products(TwoFactors):
-    """A plain reader that sees products alone."""
+    """A base encoder that sees products alone."""
 
     spec = EncoderSpec("products".ljust(64, "0"), 4)
 

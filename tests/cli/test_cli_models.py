@@ -87,7 +87,7 @@ def test_an_index_whose_encoder_is_gone_says_so(run, checkpoint, write):
     shutil.move(checkpoint, checkpoint.with_name("elsewhere"))
     asked = ["--instruction", "Which product?"]
     assert run("search", "toy", *asked).failed_with(1, f"Unknown encoder '{checkpoint.resolve()}'.")
-    assert run("search", "toy").code == 0  # the plain reader is there
+    assert run("search", "toy").code == 0  # the base encoder is there
     assert run("search", "toy", "--mode", "lexical").code == 0
 
 

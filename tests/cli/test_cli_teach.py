@@ -101,7 +101,7 @@ class Moody(KeywordEncoder):
 
 @pytest.fixture
 def tunable(run, monkeypatch, write):
-    """Run commands on an index like `taught` whose plain reader can be tuned, and is asked for by name."""
+    """Run commands on an index like `taught` whose base encoder can be tuned, and is asked for by name."""
 
     def load(name="default", *, device="auto", **options):
         return Tunable(name) if name == "st:tunable" else KeywordEncoder("keywords" if name == "default" else name)

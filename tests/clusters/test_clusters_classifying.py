@@ -162,7 +162,7 @@ class Blank(FakeEncoder):
 
 
 class Short(FakeEncoder):
-    """Another plain reader, of fewer coordinates."""
+    """Another base encoder, of fewer coordinates."""
 
     spec = EncoderSpec("s" * 64, 4, name="short")
 

@@ -16,7 +16,7 @@ from retriever.core.similarity import normalise
 from retriever.encoders.bert import reader
 from retriever.encoders.bert.arrays import ArrayBert, plan_packs, read_weights
 from retriever.encoders.bert.layout import read_layout
-from retriever.encoders.bert.reader import BertReader
+from retriever.encoders.bert.reader import BertEncoder
 from retriever.encoders.bert.tensors import TensorBert, quick_dtype
 from retriever.encoders.kernels import can_pack
 from retriever.encoders.sentence_encoder import StockModel
@@ -54,7 +54,7 @@ def close(vectors, expected):
 
 def native(folder):
     encoder = load_encoder(f"st:{folder}", device="cpu")
-    assert isinstance(encoder.model, BertReader)
+    assert isinstance(encoder.model, BertEncoder)
     return encoder
 
 
@@ -62,7 +62,7 @@ def in_torch(folder, dtype, texts=TEXTS):
     """Vectors of the torch way, whatever the number of tokens."""
     layout = read_layout(folder)
     model = TensorBert(layout, read_weights(layout), torch.device("cpu"), dtype)
-    ids = BertReader(layout)._tokens.ids(texts)
+    ids = BertEncoder(layout)._tokens.ids(texts)
     vectors = np.zeros((len(texts), layout.dim), dtype=np.float32)
     for pack in plan_packs(ids, 60):
         vectors[pack.rows] = model.read(pack)
@@ -294,7 +294,7 @@ def test_other_models_are_read_by_their_own_package(folder, change, dim):
 def test_queries_are_read_without_torch_unless_they_are_very_long_and_texts_with_it(folder, monkeypatch):
     encoder = native(folder)
     monkeypatch.setattr(reader, "ARRAY_TOKENS", 12)
-    monkeypatch.setattr(BertReader, "_in_torch", lambda _: pytest.fail("torch reads"))
+    monkeypatch.setattr(BertEncoder, "_in_torch", lambda _: pytest.fail("torch reads"))
     few, more = ["knife", "toy", "lamp", "x"], ["knife", "toy", "lamp", "dog", "x"]  # 3 tokens each
     queries = encoder.encode_queries(few)
     for read in (lambda: encoder.encode_queries(more), lambda: encoder.encode(["x"])):

@@ -21,7 +21,7 @@ from retriever.encoders.bert.arrays import (
     tuned_weights,
 )
 from retriever.encoders.bert.layout import read_layout
-from retriever.encoders.bert.reader import BertReader
+from retriever.encoders.bert.reader import BertEncoder
 from retriever.encoders.sentence_encoder import StockModel
 
 OPENINGS = ["knife", "toy", "lamp", "dog", "child", "red", "blue", "kettle"]
@@ -226,7 +226,7 @@ def test_another_models_reader_refuses(tiny, tmp_path):
     edit_json(folder / "1_Pooling" / "config.json", pooling_mode="max")
     encoder = load_encoder(f"st:{folder}", device="cpu")
     assert isinstance(encoder.model, StockModel)
-    assert not isinstance(encoder.model, BertReader)
+    assert not isinstance(encoder.model, BertEncoder)
     with pytest.raises(EncoderError, match="cannot be fine-tuned on a few examples"):
         encoder.tune(TEXTS, LABELS, steps=1)
     with pytest.raises(EncoderError, match="cannot be fine-tuned on a few examples"):

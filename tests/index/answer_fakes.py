@@ -52,7 +52,7 @@ class FakeReader:
             if self.error is not None and text == self.error_at:
                 raise self.error
             if spend is not None:
-                spend(len(text.split()))
+                spend.before(len(text.split()))
             self.asked.append(text)
             self.questions.append(question)
             if text in self.silent:

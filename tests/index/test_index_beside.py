@@ -1,4 +1,4 @@
-"""What the plain reader says beside the question reader, under an instruction."""
+"""What the base encoder says beside the instruction encoder, under an instruction."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from retriever.index.verdicts.measured import Measured
 from retriever.index.verdicts.stored import Judgement, store_judgement
 from retriever.workspace import Index
 
-WORTH = SearchOptions().plain_weight  # of the plain reader's cosine, where both views have few vectors
+WORTH = SearchOptions().plain_weight  # of the base encoder's cosine, where both views have few vectors
 UNFOLLOWED = SearchOptions().unfollowed_plain_weight  # likewise, where the question is not followed
 FIND = "Find reviews that complain about the toy they got."
 CORPUS = documents("toy happy", "toy sad", "lamp happy", "lamp sad", "rug happy", "rug sad")

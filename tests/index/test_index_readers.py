@@ -7,7 +7,7 @@ from index_fakes import MOOD, PRODUCT, FakeEncoder, documents, found
 from retriever.core.errors import EncoderError, EncoderMismatchError, UsageError
 from retriever.index import reembedding
 from retriever.index.indexing import IndexingOptions
-from retriever.index.sources.encoders import load_plain
+from retriever.index.sources.encoders import load_base
 from retriever.index.upkeep.repair import repair
 from retriever.index.upkeep.verify import verify
 from retriever.store.database import DATABASE
@@ -26,7 +26,7 @@ class Named(FakeEncoder):
 
 
 class Plain(Named):
-    """A plain reader: it looks at products and knows no instruction."""
+    """A base encoder: it looks at products and knows no instruction."""
 
     def encode_views(self, texts, instructions, *, words=0, on_tokens=None):
         assert list(instructions) == [""]
@@ -34,7 +34,7 @@ class Plain(Named):
 
 
 class Question(Named):
-    """A question reader that is never asked to read without an instruction."""
+    """A instruction encoder that is never asked to read without an instruction."""
 
     def encode_views(self, texts, instructions, *, words=0, on_tokens=None):
         assert all(instructions)
@@ -133,7 +133,7 @@ def test_a_run_that_ends_between_the_readers_goes_on_with_the_second(tmp_path, r
 
 
 class Failing(Question):
-    """A question reader that reads an instruction and no text."""
+    """A instruction encoder that reads an instruction and no text."""
 
     def _read(self, texts, instructions):
         if list(texts) != ["."]:
@@ -240,7 +240,7 @@ def test_a_saved_clustering_of_the_plain_view_is_shown_again(two):
 
 def test_what_reads_under_instructions_is_no_plain_reader(tmp_path):
     with pytest.raises(EncoderError, match="it reads texts under an instruction"):
-        load_plain("gircse")
+        load_base("gircse")
     (tmp_path / "config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
     with pytest.raises(EncoderError, match="a language model, and no sentence-transformers model"):
-        load_plain(str(tmp_path))
+        load_base(str(tmp_path))

@@ -123,11 +123,20 @@ OnAnswers = Callable[[list[Answer]], None]
 """Gets the final results of a call, failures too, on the caller's thread; what it raises ends the work and cancels
 the calls in flight."""
 
-Spend = Callable[[int], None]
-"""Gets tokens: those of a request's messages, by estimate, before each HTTP request, and behind each completion those
-of the reply, with what the server's own count of the messages adds to the estimate or takes off it (so it can be
-negative). It is called on the thread of the requests, never twice at once within a request. What it raises sends no
-further request, and comes out of the work once the calls in flight are kept."""
+
+class Spend(Protocol):
+    """Counts tokens, on the thread of the requests."""
+
+    def before(self, tokens: int) -> None:
+        """Count the tokens of a request's messages, by estimate, before it is sent.
+
+        What it raises is raised in the place of the request, and of all after it; calls in flight are kept.
+        """
+        ...
+
+    def after(self, tokens: int) -> None:
+        """Count what a reply adds: its tokens, and where the server counts those of the messages, the difference."""
+        ...
 
 
 class Waiting:

@@ -114,7 +114,6 @@ class Calls:
                 error = error or failed
         if error is not None:
             raise error
-        self._meter.settle()
 
     def _come(self, job: _Job, future: "Future[CheckedAnswers]") -> Exception | None:
         """Take what came of a call; return an error that ends the work once all that is in flight is kept."""

@@ -112,7 +112,6 @@ class ChatAnswerer:
                 if refused.reason is not Unread.LATE or refused.patient:
                     raise
                 made = portal.call(self._endpoint.ask, client, call, meter)
-        meter.settle()
         return made
 
     @contextmanager

@@ -56,36 +56,26 @@ _ABOUT_CALL = (400, 413, 422, 451, 500, 501)
 
 
 class Meter:
-    """Tells what is spent, and keeps what that raises behind a reply until the reply is kept.
+    """What a request may spend, and until when.
 
     Args:
-        spend: called with tokens; None for nobody.
+        spend: told of tokens; None for nobody.
         until: a `time.monotonic` up to which may be waited for; None for the usual waits.
     """
 
     def __init__(self, spend: Spend | None, until: float | None = None) -> None:
         self._spend = spend
         self.until = until
-        self._raised: Exception | None = None
 
     def before(self, tokens: int) -> None:
         """Count a request, or raise in its place."""
-        self.settle()
         if self._spend is not None:
-            self._spend(tokens)
+            self._spend.before(tokens)
 
     def after(self, tokens: int) -> None:
         """Count a reply."""
-        try:
-            if self._spend is not None:
-                self._spend(tokens)
-        except Exception as raised:
-            self._raised = self._raised or raised
-
-    def settle(self) -> None:
-        """Raise what was kept."""
-        if self._raised is not None:
-            raise self._raised
+        if self._spend is not None:
+            self._spend.after(tokens)
 
 
 class Pace:

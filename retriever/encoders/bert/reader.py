@@ -66,7 +66,7 @@ class BertTokens:
         return [encoded.ids for encoded in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
 
 
-class BertReader:
+class BertEncoder:
     """Reads texts with a BERT sentence encoder; safe for several threads.
 
     Torch reads texts, so that a text has one vector however many are read with it; NumPy reads queries, without the

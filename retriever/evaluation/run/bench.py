@@ -26,7 +26,7 @@ from retriever.index.encoding import view_key
 from retriever.index.opened import opened as index_opened
 from retriever.index.search.searcher import Searcher
 from retriever.index.sources.catalog import Sources
-from retriever.index.sources.encoders import Encoders, reader_descriptions
+from retriever.index.sources.encoders import Encoders, encoder_descriptions
 from retriever.store.views import ViewKey
 from retriever.workspace import Index
 
@@ -209,7 +209,7 @@ class IndexSearchPath(Closing):
             results = index.search_many(requests)
         else:
             opened, encoder = index_opened(index), _UnderInstruction(self._encoder, instruction)
-            sources = Sources(opened.store, Encoders(reader_descriptions(opened.store), question=encoder))
+            sources = Sources(opened.store, Encoders(encoder_descriptions(opened.store), question=encoder))
             searcher = Searcher(opened.store, opened.views, lambda: sources, opened.search_options)
             queries = [request.query or "" for request in requests]
             (results,) = searcher.search(queries, replace(requests[0], instruction=None))

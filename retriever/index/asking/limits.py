@@ -126,8 +126,6 @@ class Budget:
                 raise _reached(f"{limits.day_tokens} tokens of a day")
             self._count(tokens)
 
-    __call__ = before
-
     def after(self, tokens: int) -> None:
         """Count the tokens of a reply."""
         with self._lock:

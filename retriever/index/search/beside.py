@@ -1,8 +1,8 @@
-"""Let the plain reader have a say beside the question reader, where an index has both.
+"""Let the base encoder have a say beside the instruction encoder, where an index has both.
 
-Under an instruction texts are ordered by the question reader's cosine plus a part of the plain reader's, each in
+Under an instruction texts are ordered by the instruction encoder's cosine plus a part of the base encoder's, each in
 spreads of its own view (`Calibration.spread`): a convex combination of scores (Bruch et al., 2210.11934). The question
-reader follows the instruction; the plain reader holds on to what the query says where the question reader does not.
+reader follows the instruction; the base encoder holds on to what the query says where the instruction encoder does not.
 
 A query under a question is an answer: "stopped working" under "What broke?". It is read as it is. An instruction that
 tells what to find, "Find reviews that complain about the food.", is a part of what is looked for, and stands before the
@@ -31,7 +31,7 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """The queries of a request as the plain reader understands them.
+    """The queries of a request as the base encoder understands them.
 
     Attributes:
         view: the base view, which it fills.
@@ -56,7 +56,7 @@ def tells_what_to_find(instruction: str) -> bool:
 
 
 def plain_queries(queries: Sequence[str], request: SearchRequest) -> list[str]:
-    """Return what the plain reader, where it has a say, reads for each query."""
+    """Return what the base encoder, where it has a say, reads for each query."""
     if request.instruction and tells_what_to_find(request.instruction):
         return [f"{request.instruction} {query}" for query in queries]
     return list(queries)

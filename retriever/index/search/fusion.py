@@ -1,4 +1,4 @@
-"""Put scores of several kinds together: the cosine in a view, the plain reader's cosine, and the words."""
+"""Put scores of several kinds together: the cosine in a view, the base encoder's cosine, and the words."""
 
 from collections.abc import Iterable
 
@@ -33,7 +33,7 @@ class Fusion:
     def together(
         self, view: LoadedView, toward: NDArray[np.float32], dense: Ranking, found: Found, number: int
     ) -> Ranking:
-        """Return the ranking of the query of a number by a view, by its words and by the plain reader together.
+        """Return the ranking of the query of a number by a view, by its words and by the base encoder together.
 
         ``dense`` has what is nearest in the view to ``toward`` (dim,), and ``found`` the other rankings.
         """
@@ -47,11 +47,11 @@ class Fusion:
             plain_weight = self._plain_weight(view.view)
             worth = plain_weight * spread / self._calibration.spread(beside.view.view_id)
             parts.append(self._by_cosine(beside.view, beside.towards[number], beside.rankings[number], ids, worth))
-            word_weight *= max(1.0, plain_weight)  # as beside the plain reader alone, where that counts most
+            word_weight *= max(1.0, plain_weight)  # as beside the base encoder alone, where that counts most
         return combined(*parts, Part(words, word_weight * spread))
 
     def _plain_weight(self, view: View) -> float:
-        """Return what the plain reader's cosine counts: more where the view's question is not followed."""
+        """Return what the base encoder's cosine counts: more where the view's question is not followed."""
         verdict = stored_verdict(self._store, view.view_id)
         followed = verdict is None or verdict.level != "not followed"
         return self._options.plain_weight if followed else self._options.unfollowed_plain_weight

@@ -49,7 +49,7 @@ class Found:
         asked: in the base view, by the queries under the given one; empty rankings where another encoder made that.
         state: in which all this was found; None where the base view was not searched.
         learned: by what was learned from the texts read so far; none before a first round.
-        beside: what the plain reader says beside the question reader; None where it has no say.
+        beside: what the base encoder says beside the instruction encoder; None where it has no say.
     """
 
     allowed: Ids | None

@@ -428,7 +428,7 @@ class Searcher:
         pool: Found,
         fusion: Fusion | None = None,
     ) -> Answers:
-        """Return rankings by vectors of a whole view, together with those by words and by the plain reader."""
+        """Return rankings by vectors of a whole view, together with those by words and by the base encoder."""
         path: SearchPath = "complete" if view.view.key.instruction else "base"
         every = enumerate(zip(view.centred(vectors), dense, strict=True))
         rankings = [(fusion or self._fusion).together(view, *pair, pool, number) for number, pair in every]

@@ -6,7 +6,7 @@ from retriever.core.errors import IndexDamagedError
 from retriever.core.text import normal_instruction
 from retriever.core.types import Ids
 from retriever.index.encoding import Loader, load_described
-from retriever.index.sources.encoders import Encoders, reader_descriptions
+from retriever.index.sources.encoders import Encoders, encoder_descriptions
 from retriever.index.sources.kinds import KINDS
 from retriever.index.sources.read import Plain, Question
 from retriever.index.sources.source import Context, Source
@@ -177,7 +177,7 @@ class Sources:
 
 def sources_of(store: Store, load: Loader = load_described) -> Sources:
     """Return the sources of an index by its database alone; no encoder is loaded before a text is read."""
-    return Sources(store, Encoders(reader_descriptions(store), load))
+    return Sources(store, Encoders(encoder_descriptions(store), load))
 
 
 def own_views(store: Store) -> list[View]:

@@ -15,7 +15,7 @@ from retriever.store.views import View, ViewKey
 ENCODER = "encoder"
 """The setting that describes the encoder that follows instructions, and fills the base view where none else does."""
 
-PLAIN = "plain_reader"
+PLAIN = "base_encoder"
 """The setting that describes the encoder of the base view, where that has one of its own."""
 
 MODEL = "model"
@@ -24,10 +24,10 @@ MODEL = "model"
 OWN_MODEL = f"./{MODEL}"
 """Stands for the name of that checkpoint in the setting, so that the folder can be moved."""
 
-DEFAULT_PLAIN = "minilm"
-"""Name of the plain reader of new indexes."""
+DEFAULT_BASE = "minilm"
+"""Name of the base encoder of new indexes."""
 
-PlainReader = Encoder | Literal["none"]
+BaseEncoder = Encoder | Literal["none"]
 """What fills the base view: an encoder of its own, or the one that follows instructions."""
 
 _SENTENCE_ENCODERS = "st:"  # what their names begin with
@@ -42,7 +42,7 @@ def described(store: Store, key: str = ENCODER) -> dict[str, JSON] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class ReaderDescriptions:
+class EncoderDescriptions:
     """The encoders of an index as it describes them.
 
     Attributes:
@@ -62,14 +62,14 @@ class ReaderDescriptions:
         return belongs(view.key, self.of(view.key.instruction))
 
 
-def reader_descriptions(store: Store, question: str = ENCODER, plain: str = PLAIN) -> ReaderDescriptions | None:
+def encoder_descriptions(store: Store, question: str = ENCODER, plain: str = PLAIN) -> EncoderDescriptions | None:
     """Read an index's descriptions of its encoders, kept in settings of these names; None before there are any."""
     description = described(store, question)
-    return None if description is None else ReaderDescriptions(description, described(store, plain))
+    return None if description is None else EncoderDescriptions(description, described(store, plain))
 
 
-def load_plain(name: str = DEFAULT_PLAIN, *, device: str = "auto") -> Encoder:
-    """Load a plain reader.
+def load_base(name: str = DEFAULT_BASE, *, device: str = "auto") -> Encoder:
+    """Load a base encoder.
 
     Args:
         name: a sentence-transformers model: a name of `retriever models list`, a folder, or a hub name.
@@ -87,7 +87,7 @@ def load_plain(name: str = DEFAULT_PLAIN, *, device: str = "auto") -> Encoder:
     if not resolved.startswith(_SENTENCE_ENCODERS):
         raise EncoderError(
             f"{name} cannot be the base encoder: it reads texts under an instruction.",
-            hint=f"Name a sentence-transformers model, such as {DEFAULT_PLAIN}, or none.",
+            hint=f"Name a sentence-transformers model, such as {DEFAULT_BASE}, or none.",
         )
     catalog.require_sentence_model(resolved.removeprefix(_SENTENCE_ENCODERS))
     return catalog.load_encoder(resolved, device=device)
@@ -95,13 +95,13 @@ def load_plain(name: str = DEFAULT_PLAIN, *, device: str = "auto") -> Encoder:
 
 def load_encoders(
     question: str | None, plain: str | None, *, new: bool, device: str = "auto"
-) -> tuple[Encoder | None, "PlainReader | None"]:
+) -> tuple[Encoder | None, "BaseEncoder | None"]:
     """Load the encoders that somebody named for an index.
 
     Args:
-        question: name of the question reader; None for ``default`` in a new index, else for the one it has.
-        plain: name of the plain reader, or ``none``; None for `DEFAULT_PLAIN` in a new index, else for what it has. An
-            index whose question reader is a sentence-transformers model needs none besides.
+        question: name of the instruction encoder; None for ``default`` in a new index, else for the one it has.
+        plain: name of the base encoder, or ``none``; None for `DEFAULT_BASE` in a new index, else for what it has. An
+            index whose instruction encoder is a sentence-transformers model needs none besides.
         new: whether the index is new.
         device: where to run.
 
@@ -112,12 +112,12 @@ def load_encoders(
 
     chosen = catalog.load_encoder(question or catalog.DEFAULT, device=device) if question or new else None
     if plain is None and new and chosen is not None:
-        plain = "none" if chosen.spec.name.startswith(_SENTENCE_ENCODERS) else DEFAULT_PLAIN
+        plain = "none" if chosen.spec.name.startswith(_SENTENCE_ENCODERS) else DEFAULT_BASE
     if plain is None:
         return chosen, None
     if plain == "none":
         return chosen, "none"
-    return chosen, load_plain(plain, device=device)
+    return chosen, load_base(plain, device=device)
 
 
 class Encoders:
@@ -132,7 +132,7 @@ class Encoders:
 
     def __init__(
         self,
-        descriptions: ReaderDescriptions | None,
+        descriptions: EncoderDescriptions | None,
         load: Loader = load_described,
         question: Encoder | None = None,
         plain: Encoder | None = None,

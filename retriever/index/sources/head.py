@@ -1,6 +1,6 @@
 """A head: what examples taught of a question, as a map from the vectors of a view to new ones. NumPy alone.
 
-A text has a vector x under the question and a vector b in the base view, by the plain reader. A linear map of
+A text has a vector x under the question and a vector b in the base view, by the base encoder. A linear map of
 both gives a score to every answer, and a softmax p of these says how probable each is. The new vector is
 
     [sqrt(share) sqrt(p), sqrt(1 - share) r],   r = (x - m) / |x - m|

@@ -3,7 +3,7 @@
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from retriever.core.errors import IndexDamagedError
 from retriever.core.protocols import Encoder
@@ -14,9 +14,6 @@ from retriever.store.database import Store
 from retriever.store.sources import StoredSource
 from retriever.store.vectors import StoredVectors
 from retriever.store.views import View, ViewKey
-
-if TYPE_CHECKING:
-    from retriever.index.sources.taught import Taught
 
 T = TypeVar("T")
 
@@ -131,11 +128,6 @@ class Source(ABC):
     def evidence(self) -> bool:
         """Whether the base view's ranking counts beside its own."""
         return False
-
-    @property
-    def taught(self) -> "Taught | None":
-        """Itself, where examples taught it."""
-        return None
 
     def describe(self) -> Mapping[str, JSON] | None:
         """Describe `encoder`, as `encoding.describe` does, for a worker to load; None where it cannot be loaded."""

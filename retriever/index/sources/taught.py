@@ -150,11 +150,6 @@ class Taught(Source):
         return self._lesson.document
 
     @property
-    def taught(self) -> "Taught":
-        """Itself."""
-        return self
-
-    @property
     def examples(self) -> dict[int, str]:
         """Answers by content id, also of texts that are gone."""
         return self._lesson.examples

@@ -16,6 +16,7 @@ from retriever.core.types import Document, Embeddings, Ids
 from retriever.index.search.centering import sample
 from retriever.index.sources.catalog import Sources
 from retriever.index.sources.source import Source
+from retriever.index.sources.taught import Taught
 from retriever.index.teaching.labels import NONE_OF_THESE
 from retriever.store.database import Store
 
@@ -73,7 +74,7 @@ def worth_answering(
             return []
         stored = store.vectors.get(shown.view_id, chosen)
         clusters = group(stored.embeddings, min(count, len(chosen)))
-        guesses = None if shown.taught is None else shown.taught.guesses(sources.stored, stored.content_ids)
+        guesses = None if not isinstance(shown, Taught) else shown.guesses(sources.stored, stored.content_ids)
         certainty = None if guesses is None else _certainty(guesses.probable)
         order = spread_out(clusters.labels, -clusters.cosines if certainty is None else certainty, count)
         if certainty is not None:
@@ -95,9 +96,9 @@ def clear_answers(store: Store, sources: Sources, shown: Source, ids: Collection
     """Return the learned answers of documents in a view, as `Teaching.clear_answers` does."""
     with store.snapshot():
         held = store.vectors.get(shown.view_id, store.documents.contents_of(ids)).content_ids
-        if shown.taught is None:
+        if not isinstance(shown, Taught):
             return None
-        guesses = shown.taught.guesses(sources.stored, held)
+        guesses = shown.guesses(sources.stored, held)
         documents = store.documents.expand(held.tolist())
     least = CLEAR / (CLEAR + len(guesses.answers) - 1)
     answers = {}

@@ -12,7 +12,7 @@ example is left out in turn. For ridge regression that takes one decomposition:
 "Notes on regularized least squares", 2007).
 
 A text's vectors by both readers are looked at, side by side and with the same say: on questions that the model does not
-follow the plain reader's tell most, on those it follows its own. Choosing between them by so few examples does worse
+follow the base encoder's tell most, on those it follows its own. Choosing between them by so few examples does worse
 than taking both. The answers' own names are examples too, of half the weight.
 
 How sharply scores become probabilities is chosen by what the new vectors are for: of all triples of an example, one
@@ -63,7 +63,7 @@ class Lesson:
         vectors: (n, d) the examples' in the view.
         plain: (n, e) theirs in the base view.
         names: (k, d) the answers' own names under the question.
-        plain_names: (k, e) and by the plain reader.
+        plain_names: (k, e) and by the base encoder.
         mean: (d,) of the view's vectors.
         plain_mean: (e,) of the base view's.
     """

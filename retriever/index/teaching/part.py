@@ -72,21 +72,21 @@ class Teaching:
         Without examples, those that the index keeps for the question are learned (`labels`). Answers with fewer than
         three are left out then; `Lessons.unlearned` names them.
 
-        With ``tune`` the plain reader is fine-tuned on the examples besides, and reads every text of the view anew,
+        With ``tune`` the base encoder is fine-tuned on the examples besides, and reads every text of the view anew,
         where that helps with examples left out: minutes, for questions that are not followed.
 
         Args:
             instruction: the question.
             examples: pairs of document id and answer, mappings with ``id`` or ``text`` and ``answer``, or `Example`s;
                 three or more an answer. None for those that the index keeps.
-            tune: whether to fine-tune the plain reader too.
+            tune: whether to fine-tune the base encoder too.
             progress: called with the growing report while examples are read, and of fine-tuning, whose steps
                 ``in_hand`` counts where ``tuning`` is true. What it raises ends this, and nothing is changed.
 
         Raises:
             InputError: a document or text is not in the index, a text has two answers, an answer has too few examples,
                 all have the same, or a row is no example. Nothing is changed then.
-            EncoderError: the plain reader cannot be fine-tuned, which ``tune`` asks for, or the index has none.
+            EncoderError: the base encoder cannot be fine-tuned, which ``tune`` asks for, or the index has none.
             UsageError: the question is empty or the default one, or there are too many examples.
             IndexLockedError: another process writes to this index.
         """
@@ -429,4 +429,4 @@ class Teaching:
     def _taught(self, instruction: str) -> Taught | None:
         """Return what examples taught of a question, whoever serves it."""
         candidates: Sequence[Source] = self._opened.known_sources.candidates(instruction)
-        return next((source.taught for source in candidates if source.taught is not None), None)
+        return next((source for source in candidates if isinstance(source, Taught)), None)

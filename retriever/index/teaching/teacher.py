@@ -109,7 +109,11 @@ def install(sources: Sources, taught: Taught) -> View:
         if need.hidden:
             catch_up(sources, need)  # with what searches have read since; not within the transaction
     with sources.context.store.transaction():
-        before = [source for source in sources.candidates(taught.instruction) if source.taught and source != taught]
+        before = [
+            source
+            for source in sources.candidates(taught.instruction)
+            if isinstance(source, Taught) and source != taught
+        ]
         view = sources.store(taught)
         derive(sources, [taught], taught.contents(sources.held))
         sources.choose(taught)
@@ -127,8 +131,8 @@ def taught_again(before: Taught, run: TeachingRun) -> Taught:
     sources = run.sources
     question = question_of(sources, before.instruction)
     for source in sources.candidates(question.instruction):
-        if source.taught is not None and source.taught.examples == before.examples:
-            return source.taught
+        if isinstance(source, Taught) and source.examples == before.examples:
+            return source
     examples = _still_there(run.store, before)
     teach = partial(learn_question, run, question, examples)
     try:

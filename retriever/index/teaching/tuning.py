@@ -1,6 +1,6 @@
-"""Fine-tune the plain reader for one question, and keep that only where it helps with examples it did not see.
+"""Fine-tune the base encoder for one question, and keep that only where it helps with examples it did not see.
 
-On questions that the model does not follow, a head on vectors made without them goes only so far. The plain reader is
+On questions that the model does not follow, a head on vectors made without them goes only so far. The base encoder is
 small enough to be fine-tuned on a few examples in seconds: once without each of a few folds of them, to see what that
 brings, and once on all.
 
@@ -32,7 +32,7 @@ OnSteps = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tried:
-    """What came of fine-tuning a plain reader.
+    """What came of fine-tuning a base encoder.
 
     Attributes:
         tuning: what it changes of the reader, learned from all examples; None where it does not help.
@@ -48,20 +48,20 @@ class Tried:
 def try_tuning(
     base: Encoder, texts: Sequence[str], names: Sequence[str], lesson: Lesson, on_steps: OnSteps | None = None
 ) -> Tried:
-    """Fine-tune a plain reader on examples, and tell whether that helps with those it did not see.
+    """Fine-tune a base encoder on examples, and tell whether that helps with those it did not see.
 
     It is refused where clearly fewer examples left out are answered rightly: by more than a standard error of the
     difference. By so few examples a stricter rule refuses fine-tunings that help with other texts.
 
     Args:
-        base: the plain reader, which stays as it is.
+        base: the base encoder, which stays as it is.
         texts: n of the examples.
         names: k texts that stand for the answers.
         lesson: of the examples, with vectors by ``base``.
         on_steps: called after every step.
 
     Raises:
-        EncoderError: the plain reader cannot be fine-tuned.
+        EncoderError: the base encoder cannot be fine-tuned.
     """
     labels, k = lesson.labels, len(lesson.answers)
     parts = list(folds(labels, most=FOLDS))
@@ -109,6 +109,6 @@ def _probable(lesson: Lesson, scores: Mapping[float, NDArray[np.float64]], parts
 
 
 def _reread(lesson: Lesson, encoder: Encoder, texts: Sequence[str], names: Sequence[str]) -> Lesson:
-    """Return a lesson with its examples and the answers' names read by another plain reader."""
+    """Return a lesson with its examples and the answers' names read by another base encoder."""
     plain = encoder.encode(texts)
     return replace(lesson, plain=plain, plain_names=encoder.encode(names), plain_mean=plain.mean(axis=0))

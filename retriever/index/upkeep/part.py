@@ -12,7 +12,7 @@ from retriever.index.filtering import request_filter
 from retriever.index.generations import IndexType
 from retriever.index.indexing import IndexingOptions
 from retriever.index.opened import Opened
-from retriever.index.sources.encoders import PlainReader
+from retriever.index.sources.encoders import BaseEncoder
 from retriever.index.upkeep import archive, repair, verify
 from retriever.index.view_upkeep import drop_views, lazy_limit, set_lazy_limit, views_of
 
@@ -63,7 +63,7 @@ class Upkeep:
         return lacking(self._opened, instructions, condition, ids)
 
     def cost(self, contents: Ids) -> int:
-        """Count the tokens that the texts of some content ids have together, for the question reader."""
+        """Count the tokens that the texts of some content ids have together, for the instruction encoder."""
         texts = self._opened.store.documents.texts(contents)
         return sum(self._opened.sources.encoders.question.count_tokens(list(texts.values())))
 
@@ -105,7 +105,7 @@ class Upkeep:
         self,
         encoder: Encoder | None = None,
         *,
-        plain: PlainReader | None = None,
+        plain: BaseEncoder | None = None,
         options: IndexingOptions | None = None,
         progress: OnIndexing | None = None,
     ) -> reembedding.Reembedding:

@@ -1,4 +1,4 @@
-"""What a verdict is made of: features of a question by name, from the answers it got, and what a plain reader knows."""
+"""What a verdict is made of: features of a question by name, from the answers it got, and what a base encoder knows."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ TOPICS = ("What kind of product is it?", "What is the text about?", "What kind o
 """Questions for the topic: a model that does not follow a question mostly answers these instead."""
 
 BY_TOPIC, MOSTLY_BY_TOPIC = 0.4, 0.6
-"""Correlations from which on answers group the texts as their topics do, as a plain reader finds them.
+"""Correlations from which on answers group the texts as their topics do, as a base encoder finds them.
 
 Product reviews have 0.72 to 0.75 with "What is the main reason for the rating?" and "What broke?", whose answers are
 kinds of product, and 0.13 to 0.17 with questions about mood, service and time.
@@ -33,7 +33,7 @@ followed; where they are less far, or less than that before them, it is unclear.
 Processors without bfloat16 compute in float32, where some answers are others. Over ten samples of 40 example reviews
 and 15 questions that moved ``topic`` by 0.049 at most (0.010 in the root mean square), ``suits_topic`` by 0.035 (0.009)
 and ``asks_topic`` by 0.002. No format says followed where another says not followed, since both sides of the margin
-together are 0.06. Measured 2026-11-27 on an AMD EPYC, model 9340485c1f5e, plain reader 35fe04a25c72.
+together are 0.06. Measured 2026-11-27 on an AMD EPYC, model 9340485c1f5e, base encoder 35fe04a25c72.
 """
 
 _COMMON = (
@@ -50,7 +50,7 @@ RULE: list[JSON] = [BY_TOPIC, MOSTLY_BY_TOPIC, ASKS_TOPIC, MARGIN, *TOPICS, *_CO
 
 
 def features_of(evidence: Evidence, question: str, plain: Encoder | None) -> dict[str, float]:
-    """Return the features of a question by name; without a plain reader those that need none.
+    """Return the features of a question by name; without a base encoder those that need none.
 
     ``words_spread`` is how different the first answers are. ``words_near`` is how far the view has together what is
     answered alike. ``topic`` is how far the answers group the texts as their topics do, ``asks_topic`` how much the

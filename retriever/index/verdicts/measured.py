@@ -39,7 +39,7 @@ class Measured:
         bias: of the logistic function.
         followed: least chance of a question that is called followed.
         not_followed: greatest chance of one that is not; between the two it is unclear.
-        plain: fingerprint of the plain reader by whose vector of a question the wording counts.
+        plain: fingerprint of the base encoder by whose vector of a question the wording counts.
         wording: (e,) what each number of that vector counts.
     """
 

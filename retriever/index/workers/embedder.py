@@ -75,9 +75,9 @@ class Workers:
         start = None if alone else partial(self._start, spool)
         return partial(WorkerEmbedder, spool=spool, start=start, size=self.piece)
 
-    def _start(self, spool: Spool, readers: Sequence[Mapping[str, JSON]]) -> Pool:
+    def _start(self, spool: Spool, encoders: Sequence[Mapping[str, JSON]]) -> Pool:
         threads = max(1, shared(cores()) // (self.count or 1))
-        settings = WorkerSettings(str(spool.folder.resolve()), self.device, threads, readers, self.load)
+        settings = WorkerSettings(str(spool.folder.resolve()), self.device, threads, encoders, self.load)
         pool: Pool = resolve(POOLS[self.pool])(self.count, self.address, settings)
         return pool
 

@@ -29,14 +29,14 @@ class WorkerSettings:
         spool: the folder.
         device: where encoders run.
         threads: of each worker.
-        readers: descriptions of the encoders that are loaded before the first piece.
+        encoders: descriptions of the encoders that are loaded before the first piece.
         load: ``module:function`` that gives the encoder of a description on a ``device``.
     """
 
     spool: str
     device: str = "auto"
     threads: int = 1
-    readers: Sequence[Mapping[str, JSON]] = ()
+    encoders: Sequence[Mapping[str, JSON]] = ()
     load: str = LOAD
 
 
@@ -53,7 +53,7 @@ class Worker:
 
     def load(self) -> dict[str, Any]:
         """Load the encoders that are known to be needed; ready, or failed."""
-        return _event(lambda: [self._encoder(description) for description in self._settings.readers], event="ready")
+        return _event(lambda: [self._encoder(description) for description in self._settings.encoders], event="ready")
 
     def embed(self, name: str) -> dict[str, Any]:
         """Embed a piece and put it into the spool; done, or failed."""
