@@ -86,7 +86,12 @@ class Asker:
         self._require_consent(model.spec)
         models, key = self._store.language_models, _key(model.spec)
         known = models.fingerprint(*key)
-        return Reader(name, known or models.meet(*key, model.probe(spend=budget)))
+        if not known:
+            try:
+                known = models.meet(*key, model.probe(spend=budget))
+            finally:
+                budget.save()
+        return Reader(name, known)
 
     def answer(self, by: Reader, question: str, ids: Ids, budget: Budget, on_texts: OnTexts | None = None) -> None:
         """Ask about those of some texts that were not asked about, and store every answer as it comes.
@@ -142,9 +147,11 @@ class Asker:
         if room is not None and texts > room:
             raise ReadingLimitError("A limit of texts is reached.", hint="--max-texts and settings.toml hold limits.")
         budget.begin()
-        self._store.spending.add(texts, 0)
         budget.spent.texts += texts
-        return send_twice(model, call, refusal, spend=budget)
+        try:
+            return send_twice(model, call, refusal, spend=budget)
+        finally:
+            budget.save(texts)
 
     def _model(self, name: str) -> "Answerer":
         from retriever.encoders.answers import loading
@@ -233,6 +240,7 @@ class _Run:
                 self._store.answers.put(author, self._question, said, refused)
                 self._store.claims.release(self.owner, list(answers))
                 self._store.claims.renew(self.owner)
+                self._budget.save()
             for reason in refused.values():
                 spent.failures[Unread(reason)] = spent.failures.get(Unread(reason), 0) + 1
             left.difference_update(answers)
@@ -248,5 +256,5 @@ class _Run:
                 )
             spent.unread += len(left)
         finally:
-            self._store.spending.add(-len(left), 0)
+            self._budget.save(-len(left))
             self._store.claims.release(self.owner)

@@ -96,11 +96,13 @@ class Budget:
         self._store = store
         self._lock = threading.Lock()
         self._began: float | None = None
+        self._today = self._unsaved = 0  # tokens of the day that are stored, and that are not yet
         self.limits = limits
         self.spent = Spent()
 
     def begin(self) -> float | None:
         """Begin the minutes of the reading, unless they run; return their end (`time.monotonic`), None for none."""
+        self.save()
         with self._lock:
             self._began = time.monotonic() if self._began is None else self._began
             return None if self.limits.minutes is None else self._began + 60 * self.limits.minutes
@@ -122,7 +124,7 @@ class Budget:
         with self._lock:
             if limits.tokens is not None and self.spent.tokens + tokens > limits.tokens:
                 raise _reached(f"{limits.tokens} tokens of a reading")
-            if limits.day_tokens is not None and self._store.spending.today()[1] + tokens > limits.day_tokens:
+            if limits.day_tokens is not None and self._today + self._unsaved + tokens > limits.day_tokens:
                 raise _reached(f"{limits.day_tokens} tokens of a day")
             self._count(tokens)
 
@@ -131,9 +133,18 @@ class Budget:
         with self._lock:
             self._count(tokens)
 
+    def save(self, texts: int = 0) -> None:
+        """Store what was spent since this was called last, and texts that are sent: on a thread that may write."""
+        with self._lock:
+            tokens, self._unsaved = self._unsaved, 0
+            if texts or tokens:
+                self._store.spending.add(texts, tokens)
+            if self.limits.day_tokens is not None:
+                self._today = self._store.spending.today()[1]
+
     def _count(self, tokens: int) -> None:
         self.spent.tokens += tokens
-        self._store.spending.add(0, tokens)
+        self._unsaved += tokens
 
 
 def _reached(limit: str) -> ReadingLimitError:
