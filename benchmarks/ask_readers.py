@@ -3,16 +3,25 @@
 The endpoint is the tests' (tests/contracts/replay_server.py). Tokens are estimated as the product estimates them.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from replay_server import Model, serving
+from replay_server import Model, asked, serving
 
 from retriever.encoders.answers import loading
-from retriever.encoders.answers.answerer import NOT_SAID, Answer, Answered, AnswererSpec, OnAnswers
+from retriever.encoders.answers.answerer import (
+    NOT_SAID,
+    Answer,
+    Answered,
+    AnswererSpec,
+    C,
+    OnAnswers,
+    Spend,
+    Unread,
+)
+from retriever.encoders.answers.call import Call
 from retriever.encoders.answers.wire import estimated_tokens
 
 MODEL = "replay"
@@ -30,8 +39,6 @@ class KnownAnswers:
         known: the answers.
     """
 
-    fingerprint = MODEL.ljust(64, "0")
-
     def __init__(self, known: Known) -> None:
         self._known = known
         self.asked = 0
@@ -39,32 +46,40 @@ class KnownAnswers:
     @property
     def spec(self) -> AnswererSpec:
         """Description of the reader."""
-        return AnswererSpec(NAME)
+        return AnswererSpec(NAME, model=MODEL)
 
-    def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Estimate the tokens of each text."""
-        return [estimated_tokens(text) for text in texts]
+    def probe(self, *, spend: Spend | None = None) -> str:
+        """Give a fingerprint; nobody is asked."""
+        return MODEL.ljust(64, "0")
 
-    def answer(self, texts: Sequence[str], questions: Sequence[str], *, keep: OnAnswers | None = None) -> Answered:
+    def answer(
+        self,
+        texts: Sequence[str],
+        question: str,
+        *,
+        keep: OnAnswers | None = None,
+        spend: Spend | None = None,
+        until: float | None = None,
+    ) -> Answered:
         """Look the answers up."""
-        self.asked += len(texts) * len(questions)
-        answers = [[self._known[text, question] for text in texts] for question in questions]
+        self.asked += len(texts)
+        answers = [self._known[text, question] for text in texts]
+        if spend is not None:
+            spend(sum(estimated_tokens(text) for text in texts))
         if keep is not None:
-            keep(
-                [
-                    Answer(row, place, answer)
-                    for place, column in enumerate(answers)
-                    for row, answer in enumerate(column)
-                ]
-            )
-        return Answered([list(column) for column in answers])
+            keep([Answer(row, answer) for row, answer in enumerate(answers)])
+        return Answered([*answers])
+
+    def send(self, call: Call[C], *, spend: Spend | None = None) -> C:
+        """Write nothing but answers."""
+        return call.unusable(Unread.REFUSED)
 
 
 @contextmanager
 def in_process(known: Known) -> Iterator[KnownAnswers]:
     """Let `NAME` stand for known answers."""
     load, reader = loading.load_answerer, KnownAnswers(known)
-    loading.load_answerer = lambda name, fingerprint="": reader
+    loading.load_answerer = lambda name: reader
     try:
         yield reader
     finally:
@@ -106,7 +121,7 @@ def traffic(model: Model, since: int = 0) -> Traffic:
 
 def asked_of(request: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the texts and questions of a request."""
-    call = json.loads(request["messages"][1]["content"])
+    call = asked(request)
     return [(item["text"], question) for item in call["texts"] for question in call["questions"]]
 
 

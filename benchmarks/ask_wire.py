@@ -1,5 +1,6 @@
 """What the real reader over HTTP makes of a server with faults, and of texts that give orders, for `ask`."""
 
+import os
 import re
 import time
 from collections import deque
@@ -11,11 +12,12 @@ from ask_readers import Known, on_the_wire, replaying, traffic
 from replay_server import Model, Refusal
 
 from retriever.encoders.answers.chat import ChatAnswerer
+from retriever.encoders.answers.refusals import CALL_SECONDS
 
 TEXTS = 60
 POISONS = 20
-PATIENCE = 1.0
-"""Seconds after which a call is sent again here."""
+PATIENCE = 1
+"""Seconds that a call may take here."""
 
 ANSWER = "refund"
 ORDERS = {
@@ -55,19 +57,20 @@ def faults(material: Material) -> dict[str, Any]:
         material: the corpus; its first texts are read under its first question.
     """
     known, question = material.answers(), material.questions[0].question
+    os.environ[CALL_SECONDS] = str(PATIENCE)
     texts = [text.text for text in material.texts[:TEXTS]]
     report = {}
     for name, fault in FAULTS.items():
         model = replaying(known)
         with on_the_wire(model) as reader:
-            answerer = ChatAnswerer(reader, seconds=PATIENCE)
-            assert answerer.fingerprint
+            answerer = ChatAnswerer(reader)
+            answerer.probe()
             met, model.then = len(model.requests), deque([None, None, fault] * 4)
             began = time.perf_counter()
-            answered = answerer.answer(texts, [question])
+            answered = answerer.answer(texts, question)
             seconds = time.perf_counter() - began
         right = [known[text, question] for text in texts]
-        given = answered.answers[0]
+        given = answered.answers
         report[name] = {
             "calls": traffic(model, met).calls,
             "missing": given.count(None),
@@ -93,7 +96,7 @@ def injection(material: Material) -> dict[str, Any]:
         for question in questions:
             model = Model(whole=_obeying(known, order))
             with on_the_wire(model) as reader:
-                given = ChatAnswerer(reader).answer(mixed, [question]).answers[0]
+                given = ChatAnswerer(reader).answer(mixed, question).answers
             answers = dict(zip(mixed, given, strict=True))
             changed += sum(answers[text] != known[text, question] for text in clean)
             calls += len(model.requests)

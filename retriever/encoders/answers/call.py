@@ -6,13 +6,12 @@ Instructions stand in the system message. The one user message is a JSON object,
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, cast
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from pydantic import BaseModel
 
 from retriever.core.types import JSON
-from retriever.encoders.answers.answerer import Answerer, C, CheckedReply, Spend, Unread
+from retriever.encoders.answers.answerer import Answerer, C, Spend, Unread
 from retriever.encoders.answers.replies import UnusableError, content_of, parsed
 from retriever.encoders.answers.wire import Format, Reply
 
@@ -104,44 +103,24 @@ def schema_of(model: type[BaseModel], limits: Mapping[str, Mapping[str, JSON]]) 
     return cast("JSON", strict(document, ""))
 
 
-class Refusable(CheckedReply, Protocol):
-    """A checked reply that can be refused as a whole."""
-
-    @property
-    def refused(self) -> str:
-        """Why there is nothing to take; empty where there is."""
-        ...
-
-
-R = TypeVar("R", bound=Refusable)
-
-
-class RefusableCall(Call[R]):
-    """A call that can be sent once more with the reason why its last reply was refused."""
+class RefusableCall(Call[C]):
+    """A call that can be sent once more; its checked reply says in ``refused`` why there is nothing to take."""
 
     @abstractmethod
     def again(self, reason: str) -> Self:
         """Return the call that is sent after a refused reply."""
 
 
-Q = TypeVar("Q", bound=RefusableCall[Any])
-
-
-@dataclass(frozen=True, slots=True)
-class Sent(Generic[R]):
-    """The last checked reply to a call, and why it is refused; empty where it is taken."""
-
-    checked: R
-    refused: str
+R = TypeVar("R", bound=RefusableCall[Any])
 
 
 def send_twice(
     answerer: Answerer,
-    call: Q,
-    refusal: Callable[[Q, Any], str] = lambda call, checked: "",
+    call: R,
+    refusal: Callable[[R, Any], str] = lambda call, checked: "",
     *,
     spend: Spend | None = None,
-) -> Sent[Any]:
+) -> tuple[Any, str]:
     """Send a call, and once more with the reason where its reply is refused.
 
     Args:
@@ -151,13 +130,16 @@ def send_twice(
             to take it.
         spend: called with tokens.
 
+    Returns:
+        The last checked reply, and why it is refused; empty where it is taken.
+
     Raises:
         EncoderError: the model cannot be asked.
     """
-    checked = answerer.send(call, spend=spend)
+    checked: Any = answerer.send(call, spend=spend)
     reason = checked.refused or refusal(call, checked)
     if reason:
         call = call.again(reason)
         checked = answerer.send(call, spend=spend)
         reason = checked.refused or refusal(call, checked)
-    return Sent(checked, reason)
+    return checked, reason

@@ -17,16 +17,19 @@ from retriever.encoders.answers.exchange import ReplyError, fetch, reply_of, usa
 from retriever.encoders.answers.places import Place
 from retriever.encoders.answers.refusals import (
     CALL_SECONDS,
+    CONTEXT,
+    FILTER,
+    FORM,
+    KEYWORD,
+    MAX_TOKENS,
+    QUOTA,
+    SYSTEM_ROLE,
+    TEMPERATURE,
     TOKENS_A_MINUTE,
     CallRefusedError,
     explained,
-    is_about_context,
-    is_about_form,
-    is_about_quota,
-    is_about_system,
-    is_about_text,
     late,
-    names,
+    says,
     unreachable,
 )
 from retriever.encoders.answers.remembered import Abilities, recall, remember
@@ -210,7 +213,7 @@ class Endpoint:
     ) -> bool:
         """Return whether a call is sent again after a failure and some seconds."""
         if isinstance(error, ReplyError) and error.status in PATIENCE:
-            if is_about_quota(error):
+            if says(error, QUOTA):
                 return False
             if error.retry_after is None:
                 return waited < PATIENCE[error.status]
@@ -255,24 +258,24 @@ class Endpoint:
         """Return the ability that a failure denies by its name; empty where it names none."""
         if way.settled or failure.status not in _ABOUT_CALL:
             return {}
-        if way.token_limit == "max_tokens" and names(failure, "max_tokens"):
+        if way.token_limit == "max_tokens" and says(failure, MAX_TOKENS):
             return {"token_limit": "max_completion_tokens"}
-        if way.temperature and names(failure, "temperature"):
+        if way.temperature and says(failure, TEMPERATURE):
             return {"temperature": False}
-        return {"system": False} if way.system and is_about_system(failure) else {}
+        return {"system": False} if way.system and says(failure, SYSTEM_ROLE) else {}
 
     def _adapt(self, way: Abilities, failure: ReplyError) -> bool:
         """Return whether there is another way of asking after a failure, which is taken from now on."""
-        if failure.status not in _ABOUT_CALL or way.settled or is_about_context(failure):
+        if failure.status not in _ABOUT_CALL or way.settled or says(failure, CONTEXT):
             return False
         if _way(self.abilities) != _way(way):
             return True  # another call has found another way meanwhile
         if named := self._named(way, failure):
             self.learn(**named)
             return True
-        if is_about_text(failure) or failure.said == self._ladder_failed:
+        if says(failure, FILTER) or failure.said == self._ladder_failed:
             return False
-        if way.form is Format.LIMITED and is_about_form(failure):
+        if way.form is Format.LIMITED and says(failure, FORM) and not says(failure, KEYWORD):
             self.learn(form=Format.OBJECT)
             return True
         return self._step_down(way, failure.said)
@@ -308,9 +311,9 @@ class Endpoint:
         models = await self._models(client) if failure.status in (400, 404) and not settled else ""
         error = explained(failure, self.place, models, settled=settled)
         odd = failure.status in (200, *_TRANSIENT) and (settled or failure.status != 200)
-        if odd or is_about_context(failure) or failure.status in _ABOUT_CALL:
+        if odd or says(failure, CONTEXT) or failure.status in _ABOUT_CALL:
             return CallRefusedError(Unread.ODD if odd else Unread.BLOCKED, error)
-        if failure.status == 403 and (settled or is_about_text(failure)):
+        if failure.status == 403 and (settled or says(failure, FILTER)):
             return CallRefusedError(Unread.BLOCKED, error)
         return error
 

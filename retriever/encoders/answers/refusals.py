@@ -17,18 +17,20 @@ TOKENS_A_MINUTE = "RETRIEVER_TOKENS_A_MINUTE"
 """The variable that limits the tokens of a minute, sent and allowed in replies; without it there is no limit."""
 
 KEPT = "Answers until now are kept."
-_CONTEXT = re.compile(r"context[ _](?:length|window|size)|n_ctx|maximum context|too many tokens", re.IGNORECASE)
-_FILTER = re.compile(
+CONTEXT = re.compile(r"context[ _](?:length|window|size)|n_ctx|maximum context|too many tokens", re.IGNORECASE)
+FILTER = re.compile(
     r"content[ _-]?(?:filter|management|policy)|moderat|flagged|safety|responsible ai|inappropriate", re.IGNORECASE
 )
-_SYSTEM_ROLE = re.compile(
+SYSTEM_ROLE = re.compile(
     r"system[ _](?:role|message|prompt|instruction)|role\W{0,3}system|developer instruction|roles must alternate"
     r"|only user and assistant|unknown variant.{0,3}system",
     re.IGNORECASE,
 )
-_KEYWORD = re.compile(r"max_?length|(?:min|max)_?items|enum|invalid schema|not permitted|keyword", re.IGNORECASE)
-_FORM = re.compile(r"response_format|json_schema", re.IGNORECASE)
-_QUOTA = re.compile(r"quota|billing|credit", re.IGNORECASE)
+KEYWORD = re.compile(r"max_?length|(?:min|max)_?items|enum|invalid schema|not permitted|keyword", re.IGNORECASE)
+FORM = re.compile(r"response_format|json_schema", re.IGNORECASE)
+MAX_TOKENS = re.compile("max_tokens")
+TEMPERATURE = re.compile("temperature")
+QUOTA = re.compile(r"quota|billing|credit", re.IGNORECASE)
 
 
 class CallRefusedError(EncoderError):
@@ -45,34 +47,9 @@ class CallRefusedError(EncoderError):
         self.patient = patient
 
 
-def is_about_context(failure: ReplyError) -> bool:
-    """Return whether a call is longer than the model reads."""
-    return _CONTEXT.search(f"{failure.code} {failure.said}") is not None
-
-
-def is_about_text(failure: ReplyError) -> bool:
-    """Return whether a provider's filter blocks a text of the call."""
-    return _FILTER.search(f"{failure.code} {failure.said}") is not None
-
-
-def is_about_system(failure: ReplyError) -> bool:
-    """Return whether the model takes no message of the system."""
-    return _SYSTEM_ROLE.search(failure.said) is not None
-
-
-def is_about_form(failure: ReplyError) -> bool:
-    """Return whether the form is refused as such, and not a keyword of its schema."""
-    return _FORM.search(failure.said) is not None and _KEYWORD.search(failure.said) is None
-
-
-def is_about_quota(failure: ReplyError) -> bool:
-    """Return whether waiting is of no use, since something has to be paid."""
-    return _QUOTA.search(f"{failure.code} {failure.said}") is not None
-
-
-def names(failure: ReplyError, parameter: str) -> bool:
-    """Return whether a failure is about a parameter of the request."""
-    return parameter in f"{failure.code} {failure.said}"
+def says(failure: ReplyError, pattern: re.Pattern[str]) -> bool:
+    """Return whether the words of a failure, its code or its parameter have a pattern."""
+    return pattern.search(f"{failure.code} {failure.said}") is not None
 
 
 def late(place: Place, seconds: float) -> EncoderError:
@@ -120,7 +97,7 @@ def explained(failure: ReplyError, place: Place, models: str, *, settled: bool) 
             f"{where} wants calls to go to another address, and texts are not sent on.",
             hint="Name the address that it leads to, if that is one to trust.",
         )
-    if is_about_context(failure) or status == 413:
+    if says(failure, CONTEXT) or status == 413:
         return EncoderError(
             f"A call is too long for {where}{said}.",
             hint="Give the model a context of 4,096 tokens or more on its server.",
