@@ -34,7 +34,7 @@ test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "model" $$(grep -rl --include='*.py' 'mark\.model' tests)
 
 # The tests of the real models as on other processors: all of tests/machines.py, or those of MACHINES="avx2 none"; FEW=--few
-# keeps to clusters.
+# keeps to clusters and verdicts.
 MACHINES :=
 FEW :=
 test-machines: setup

@@ -35,15 +35,15 @@ MACHINES = {
     "bfloat16": {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"},
     "amx": {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_AMX"},
 }
-FEW = ("tests/clusters/test_arithmetic_real_model.py",)
-"""Where clusters themselves are looked at."""
+FEW = ("tests/clusters/test_arithmetic_real_model.py", "tests/index/test_index_verdicts_real_model.py")
+"""Where clusters and verdicts themselves are looked at."""
 
 
 def main() -> int:
     """Run pytest once a machine, and return the worst exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("machines", nargs="*", choices=[*MACHINES, []], help="all without a name")
-    parser.add_argument("--few", action="store_true", help="only those of clusters")
+    parser.add_argument("--few", action="store_true", help="only those of clusters and verdicts")
     options = parser.parse_args()
     files = FEW if options.few else tuple(sorted(map(str, _with_models())))
     worst = 0

@@ -26,6 +26,16 @@ kinds of product, and 0.13 to 0.17 with questions about mood, service and time.
 ASKS_TOPIC = 0.45
 """Cosine with one of `TOPICS` from which on a question asks for the topic itself."""
 
+MARGIN = 0.03
+"""How far beyond these thresholds, and beyond 0 for ``suits_topic``, features must be for a question to be called not
+followed; where they are less far, or less than that before them, it is unclear.
+
+Processors without bfloat16 compute in float32, where some answers are others. Over ten samples of 40 example reviews
+and 15 questions that moved ``topic`` by 0.049 at most (0.010 in the root mean square), ``suits_topic`` by 0.035 (0.009)
+and ``asks_topic`` by 0.002. No format says followed where another says not followed, since both sides of the margin
+together are 0.06. Measured 2026-11-27 on an AMD EPYC, model 9340485c1f5e, plain reader 35fe04a25c72.
+"""
+
 _COMMON = (
     "person day water money city music yes red anger science running law house computer animal north long begin "
     "quality letter food month name good help broken easy work child part"
@@ -35,7 +45,7 @@ _COMMON = (
 _FREQUENT = 8
 _MOST_WORDS = 20
 
-RULE: list[JSON] = [BY_TOPIC, MOSTLY_BY_TOPIC, ASKS_TOPIC, *TOPICS, *_COMMON]
+RULE: list[JSON] = [BY_TOPIC, MOSTLY_BY_TOPIC, ASKS_TOPIC, MARGIN, *TOPICS, *_COMMON]
 """All that `at_most` goes by: verdicts that were made by another rule are made anew."""
 
 
@@ -66,13 +76,17 @@ def at_most(features: Mapping[str, float]) -> Level:
     """Return the best level that answers allow, whatever the chance.
 
     A question is not followed if it is answered by the topic, did not ask for it, and suits the answers less than a
-    question for the topic does; where they suit it, that is unclear.
+    question for the topic does, each by `MARGIN`. It is unclear where that is nearly so, or where the question suits
+    answers that go by little but the topic.
     """
-    if "topic" not in features or features["asks_topic"] >= ASKS_TOPIC:
+    if "topic" not in features:
         return "followed"
-    if features["topic"] >= BY_TOPIC and features["suits_topic"] > 0:
+    asks = features["asks_topic"] - ASKS_TOPIC
+    beyond = min(features["topic"] - BY_TOPIC, features["suits_topic"], -asks)
+    if beyond >= MARGIN:
         return "not followed"
-    return "unclear" if features["topic"] >= MOSTLY_BY_TOPIC else "followed"
+    only_topic = features["topic"] >= MOSTLY_BY_TOPIC and asks < 0
+    return "unclear" if beyond > -MARGIN or only_topic else "followed"
 
 
 def most_answered(answers: Iterable[Sequence[str]]) -> list[tuple[str, int]]:
