@@ -3,7 +3,7 @@
 import copy
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -12,7 +12,7 @@ from retriever.core.contexts import Closing
 from retriever.core.errors import EncoderMismatchError, IndexNotFoundError, UsageError
 from retriever.core.protocols import Encoder
 from retriever.core.requests import SearchOptions
-from retriever.core.types import Document
+from retriever.core.types import JSON, Document
 from retriever.index import encoding
 from retriever.index.asking.asker import Asker
 from retriever.index.asking.limits import Budget, ReadingLimits
@@ -89,7 +89,7 @@ class Opened(Closing):
         self._limits = limits or ReadingLimits()
         self._given = encoder
         self._given_plain = plain
-        self.load = load or (lambda description: encoding.load_described(description, device=device))
+        self._load = load or (lambda description: encoding.load_described(description, device=device))
         self._sources: Sources | None = None
         self._opening = threading.RLock()  # threads that come first together open it once
         self._store: Store | None = None
@@ -172,6 +172,19 @@ class Opened(Closing):
                 encoders = Encoders(known, self.load, self._given, given)
                 self._sources = Sources(self.store, encoders)
             return self._sources
+
+    def load(self, description: Mapping[str, JSON]) -> Encoder:
+        """Return the encoder of a description: one that was given, or else one that is loaded; a `Loader`.
+
+        Raises:
+            EncoderMismatchError: the given one has other settings.
+            EncoderError: it cannot be loaded.
+        """
+        for given in (self._given, self._given_plain):
+            if isinstance(given, Encoder) and given.fingerprint == description["fingerprint"]:
+                encoding.check_fingerprint(given, description)
+                return given
+        return self._load(description)
 
     def _require_plain(self, known: EncoderDescriptions) -> None:
         """Refuse an index that has a base encoder where none is asked for, or the other way round."""

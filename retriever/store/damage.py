@@ -16,6 +16,7 @@ from retriever.store.clusterings import ClusteringTable, EditTable
 from retriever.store.columns import as_ids, stored_json
 from retriever.store.connection import Table
 from retriever.store.parts import Parts
+from retriever.store.schema import dangling
 from retriever.store.sources import SourceTable
 from retriever.store.views import Views
 
@@ -124,8 +125,8 @@ class Inspection(Table):
             orphans = self.orphans()
         except IndexDamagedError as error:
             return [error.message]
-        dangling = [f"{len(rows)} rows of {table} refer to a missing row" for table, rows in orphans.items()]
-        return self.pages(quick=quick) + dangling
+        missing = [f"{count} rows of {table} refer to a missing row" for table, count in orphans.items()]
+        return self.pages(quick=quick) + missing
 
     def pages(self, *, quick: bool = False) -> list[str]:
         """List damage to pages and tables; ``quick`` does not compare indexes with tables."""
@@ -135,12 +136,13 @@ class Inspection(Table):
             return [error.message]
         return [str(row[0]) for row in rows if row[0] != "ok"]
 
-    def orphans(self) -> dict[str, list[int]]:
-        """Return the rows that refer to one that is not there: by table, their rowids, each once."""
-        orphans: dict[str, dict[int, None]] = {}
-        for table, rowid, *_ in self._db.rows("PRAGMA foreign_key_check"):
-            orphans.setdefault(table, {})[rowid] = None
-        return {table: list(rowids) for table, rowids in orphans.items()}
+    def orphans(self) -> dict[str, int]:
+        """Count the rows that refer to one that is not there, by table; tables without such rows are left out."""
+        counts = {
+            table: self._db.number(f"SELECT COUNT(*) FROM {table} NOT INDEXED WHERE {dangles}")
+            for table, dangles in dangling().items()
+        }
+        return {table: count for table, count in counts.items() if count}
 
     def words_differ(self) -> bool:
         """Whether the word index is not that of the texts; the store must be writable."""
@@ -218,8 +220,6 @@ _AGAIN = {
 }
 """What to do about a row of the catalogue that is gone, by kind; those of the other kinds are made anew."""
 
-_REFERRING = ("vectors", "similarities", "verdicts", "sources", "answers", "samples", "edits", "quarantine")
-
 
 class Mending(Table):
     """The changes that `retriever repair` makes to the tables. Every method joins the caller's transaction."""
@@ -228,7 +228,7 @@ class Mending(Table):
         """Make SQLite's own indexes anew from the tables."""
         self._db.write("REINDEX")
 
-    def remove(self, damage: RowDamage, orphans: dict[str, list[int]]) -> list[str]:
+    def remove(self, damage: RowDamage) -> list[str]:
         """Take damaged rows out, and rows that refer to missing ones.
 
         Returns:
@@ -238,13 +238,13 @@ class Mending(Table):
             lost = [f"document {id!r}: index it again" for id in damage.documents.values()]
             self._delete("documents", damage.documents)
             Parts(self._db).remove(damage.divided)
-            self._delete("documents", orphans.get("documents", ()))
+            gone = {
+                table: self._db.write(f"DELETE FROM {table} WHERE {dangles}") for table, dangles in dangling().items()
+            }
+            if gone["quarantine"]:
+                lost.append(f"{gone['quarantine']} rows in quarantine: their run is unknown")
             self._delete("contents", damage.texts)
             self._delete("vectors", damage.vectors)
-            for table in _REFERRING:
-                self._delete(table, orphans.get(table, ()))
-            if quarantined := len(orphans.get("quarantine", ())):
-                lost.append(f"{quarantined} rows in quarantine: their run is unknown")
             self._delete("clusterings", damage.clusterings)
             lost += [f"clustering {name!r}: cluster again and save it" for name in damage.clusterings.values()]
             self._delete("answers", damage.answers)
@@ -264,8 +264,8 @@ class Mending(Table):
         """
         views = {view.view_id: view.key.instruction for view in Views(self._db).all()}
         gone = Views(self._db).drop(*view_ids)
-        instructions = dict.fromkeys(views[view_id] for view_id in gone if views[view_id])
-        return [f"what {instruction!r} was taught: teach it again" for instruction in instructions]
+        instructions = dict.fromkeys(views.get(view_id) for view_id in gone)  # a row of a missing view is gone already
+        return [f"what {instruction!r} was taught: teach it again" for instruction in instructions if instruction]
 
     def _remove_sealed(self, seal: BrokenSeal) -> Iterator[str]:
         """Take out a row of the catalogue and yield what is lost with it."""

@@ -4,7 +4,9 @@ A change of the script raises `VERSION`. A database of another version is refuse
 """
 
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 
 from retriever.core.errors import IndexNotFoundError, InputError, SchemaError
@@ -216,6 +218,10 @@ INSERT INTO revision VALUES (0, 0);
 PRAGMA user_version = {VERSION};
 """
 
+_FOREIGN_KEYS = """
+SELECT tables.name, keys."from", keys."table", keys."to"
+FROM sqlite_schema AS tables JOIN pragma_foreign_key_list(tables.name) AS keys
+"""
 _OBJECTS = "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_stat%' ORDER BY type, name"
 
 
@@ -274,6 +280,22 @@ def require_own_schema(path: Path) -> None:
         expected = ours.execute(_OBJECTS).fetchall()
     if objects != expected:
         raise InputError(f"{path.name} has tables or triggers that retriever did not make.", hint="It is not taken in.")
+
+
+@cache
+def dangling() -> Mapping[str, str]:
+    """Return the tables of ours that refer to others, each with the condition of rows that refer to a missing one.
+
+    The condition goes by the keys' values: rows of a table WITHOUT ROWID have no other name.
+    """
+    with closing(sqlite3.connect(":memory:")) as ours:
+        ours.executescript(_TABLES)
+        keys = ours.execute(_FOREIGN_KEYS).fetchall()
+    missing: dict[str, list[str]] = {}
+    for table, column, other, key in keys:
+        there = f"SELECT 1 FROM {other} AS other WHERE other.{key} = {table}.{column}"
+        missing.setdefault(table, []).append(f"({table}.{column} IS NOT NULL AND NOT EXISTS ({there}))")
+    return {table: " OR ".join(conditions) for table, conditions in missing.items()}
 
 
 def _require_version(version: int, path: Path) -> None:

@@ -26,6 +26,7 @@ SQL_PARTS = {  # what an SQL text may be made of besides constants in capitals: 
     "noted": "names of columns and kinds, of a constant",
     "_key(columns)": "the first of a constant's columns",
     "wrong": "made of such a key",
+    "dangles": "made of the names of our own tables",
     "'quick' if quick else 'integrity'": "one of two words",
     "round(1000 * BUSY_SECONDS)": "a number",
 }

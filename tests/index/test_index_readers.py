@@ -244,3 +244,20 @@ def test_what_reads_under_instructions_is_no_plain_reader(tmp_path):
     (tmp_path / "config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
     with pytest.raises(EncoderError, match="a language model, and no sentence-transformers model"):
         load_base(str(tmp_path))
+
+
+def test_upkeep_takes_the_encoders_that_the_index_was_given_as_objects(tmp_path):
+    question, plain = Question("question"), Plain("plain")
+    for nameless in (question, plain):
+        nameless.spec = replace(nameless.spec, name="")
+    with Index(tmp_path / "index", encoder=question, plain=plain) as index:
+        index.add(CORPUS, instructions=[MOOD])
+        with sqlite3.connect(tmp_path / "index" / DATABASE) as database:
+            database.execute("DELETE FROM vectors WHERE content_id = 1")
+        mended = index.upkeep.repair()
+        assert (sorted(mended.rebuilt)[:2], mended.lost) == (["1 vectors of view 1", "1 vectors of view 2"], [])
+        assert index.upkeep.verify(deep=True).findings == []
+        with pytest.raises(UsageError, match="embedded with"):  # both encoders are known, and already the index's
+            index.upkeep.reembed(question)
+        done = index.upkeep.reembed(plain=Plain("other"))
+    assert done.embedded == len(CORPUS)

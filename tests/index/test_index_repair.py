@@ -1,3 +1,4 @@
+import shutil
 import sqlite3
 from contextlib import closing
 
@@ -9,6 +10,7 @@ from stored_rows import flip
 from retriever.core.errors import CheckpointError, IndexDamagedError
 from retriever.core.similarity import LEVELS
 from retriever.core.types import BadRow, Document
+from retriever.index.upkeep.archive import export_index
 from retriever.index.upkeep.repair import repair
 from retriever.index.upkeep.verify import verify
 from retriever.store.database import DATABASE, Store
@@ -237,3 +239,45 @@ def vectors(path, view):
         return database.execute(
             "SELECT content_id, vector, words FROM vectors WHERE view_id = ? ORDER BY content_id", (view,)
         ).fetchall()
+
+
+FOREIGN = 'SELECT m.name, f."from" FROM sqlite_schema AS m JOIN pragma_foreign_key_list(m.name) AS f'
+ABSENT = {"INTEGER": 4_000_000, "TEXT": "nobody", "BLOB": b"nobody"}
+
+
+def put_orphan(database, table, column):
+    """Put a row into a table whose column refers to nothing, and whose others refer to what is there."""
+    others = {
+        name: (other, key) for _, _, other, name, key, *_ in database.execute(f"PRAGMA foreign_key_list({table})")
+    }
+    row = {}
+    for _, name, kind, needed, _, first in database.execute(f"PRAGMA table_info({table})").fetchall():
+        if name == column:
+            row[name] = ABSENT[kind]
+        elif name in others and needed:
+            ((row[name],),) = database.execute("SELECT {1} FROM {0} LIMIT 1".format(*others[name])).fetchall()
+        elif needed and not (first and kind == "INTEGER"):
+            row[name] = {"INTEGER": 1, "REAL": 1.0, "TEXT": "[]", "BLOB": b"[]"}[kind]
+    marks = ", ".join("?" * len(row))
+    database.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})", list(row.values()))
+
+
+def test_a_row_of_any_table_that_refers_to_nothing_is_taken_out(whole, tmp_path):
+    with Index(whole, encoder=FakeEncoder()) as index:
+        index.clusterings.save("moods", index.cluster(MOOD, k=2))
+    expected = answers(whole)
+    with closing(sqlite3.connect(whole / DATABASE)) as database:
+        keys = database.execute(FOREIGN).fetchall()
+    assert {"vectors", "documents", "quarantine"} < {table for table, _ in keys}
+    for table, column in keys:
+        path = tmp_path / f"{table}.{column}"
+        shutil.copytree(whole, path)
+        with closing(sqlite3.connect(path / DATABASE)) as database, database:
+            put_orphan(database, table, column)
+        assert f"1 rows of {table} refer to a missing row" in str(verify(path).findings), path
+        with pytest.raises(IndexDamagedError):
+            export_index(path, tmp_path / "refused.tar")
+        repair(path, load=gives(FakeEncoder))
+        assert verify(path, deep=True, load=gives(FakeEncoder)).findings == [], path
+        export_index(path, path / "whole.tar")
+        assert answers(path) == expected

@@ -138,7 +138,7 @@ class _Repairing:
         rebuilt += [f"setting {seal.key}" for seal in kept]
         if damage or orphans:
             mended = replace(damage, seals=[seal for seal in damage.seals if seal not in kept])
-            self._report.lost += store.mending.remove(mended, orphans)
+            self._report.lost += store.mending.remove(mended)
             for view in store.views.all():
                 store.generations.retire(view.view_id)  # it may hold what was taken out
         if UNITS in [seal.key for seal in kept]:

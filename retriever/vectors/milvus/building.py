@@ -146,7 +146,7 @@ def build_index(client: Any, name: str, kind: Kind, size: int) -> None:  # noqa:
     def share() -> float:
         told = client.describe_index(name, VECTOR, timeout=ANSWER_SECONDS)
         shares = {"Finished": 1.0, "Failed": -1.0}
-        return shares.get(told["state"], min(0.99, float(told["indexed_rows"]) / max(1, size)))
+        return shares.get(str(told["state"]), min(0.99, int(told["indexed_rows"]) / max(1, size)))
 
     wait_for(f"build its index {kind.name} of {size} vectors", share)
     load(client, name)
