@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from answer_fakes import NAME, FakeReader
 from index_fakes import FAULT, KEYWORDS, MOOD, FakeEncoder
+from retriever.index.sources.limits import ReadingLimits
 from teaching_corpus import mood
 
 from retriever.core.errors import ConsentError, EncoderMismatchError, InputError
@@ -18,7 +19,6 @@ from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.types import Document
 from retriever.encoders.answers.answerer import AnswererSpec
 from retriever.index import reembedding
-from retriever.index.sources.limits import ReadingLimits
 from retriever.index.upkeep.archive import import_index
 from retriever.workspace import Index
 
