@@ -175,15 +175,15 @@ def write_categories(opened: Opened, by: str, instruction: str, answers: Sequenc
         return Written()
     call = CategoriesCall(instruction, [phrase.text for phrase in phrases])
     try:
-        reply = opened.asker.send(by, call, len(phrases), opened.budget)
+        checked, refused = opened.asker.send(by, call, len(phrases), opened.budget)
     except RetrieverError as error:  # the answers are here, and who gave them cannot be asked now
         return Written(fault=str(error))
-    if reply.refused:
-        return Written(fault=reply.refused)
+    if refused:
+        return Written(fault=refused)
     return Written(
         [
             Proposed(Category(each.name, each.definition), sum(phrases[row].rows for row in each.rows))
-            for each in reply.checked.categories
+            for each in checked.categories
         ]
     )
 

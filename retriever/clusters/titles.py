@@ -95,7 +95,7 @@ def _titled(opened: Opened, by: str, drafts: Sequence[_Draft], progress: OnIndex
         size = len(draft.call.texts) + len(draft.call.others)
         refusal = partial(_refusal, draft.taken | given)
         try:
-            reply = opened.asker.send(by, draft.call, size, opened.budget, refusal)
+            checked, refused = opened.asker.send(by, draft.call, size, opened.budget, refusal)
         except ReadingLimitError:
             kept[LIMIT] += len(drafts) - done
             break
@@ -105,10 +105,10 @@ def _titled(opened: Opened, by: str, drafts: Sequence[_Draft], progress: OnIndex
             kept[NO_REPLY] += len(drafts) - done
             break
         sent += size
-        written: WrittenTitle | None = None if reply.refused else reply.checked.title
+        written: WrittenTitle | None = None if refused else checked.title
         if written is None:
-            kept[reply.refused] += 1
-            useless += isinstance(reply.checked.whole, Unread)
+            kept[refused] += 1
+            useless += isinstance(checked.whole, Unread)
             if not titles and useless == _USELESS:
                 break
             continue

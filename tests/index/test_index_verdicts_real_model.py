@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from retriever import load_encoder
-from retriever.index.sources.encoders import load_plain
+from retriever.index.sources.encoders import load_base
 from retriever.index.verdicts.features import BY_TOPIC, MARGIN
 from retriever.index.verdicts.judging import TEXTS, judge
 from retriever.index.verdicts.measured import MEASURED
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.model
 def judged():
     """Give the shipped model's judgement on a question about the example reviews."""
     texts = [json.loads(line)["text"] for line in REVIEWS.read_text(encoding="utf-8").splitlines()]
-    encoder, plain = load_encoder("pretrained:default", device="cpu"), load_plain(device="cpu")
+    encoder, plain = load_encoder("pretrained:default", device="cpu"), load_base(device="cpu")
     sample = texts[::5][:TEXTS]
     return cache(lambda question: judge(encoder, plain, question, read(encoder, sample, question)))
 

@@ -22,7 +22,7 @@ from retriever.store.database import Store
 
 if TYPE_CHECKING:
     from retriever.encoders.answers.answerer import Answer, Answerer, AnswererSpec
-    from retriever.encoders.answers.call import Q, Sent
+    from retriever.encoders.answers.call import R
 
 OnTexts = Callable[[int, int], None]
 """Called with texts that were answered and texts that are asked about; what it raises ends the asking."""
@@ -123,8 +123,8 @@ class Asker:
             self._store.claims.release(run.owner)
 
     def send(
-        self, name: str, call: "Q", texts: int, budget: Budget, refusal: "Callable[[Q, Any], str]" = lambda *_: ""
-    ) -> "Sent[Any]":
+        self, name: str, call: "R", texts: int, budget: Budget, refusal: "Callable[[R, Any], str]" = lambda *_: ""
+    ) -> tuple[Any, str]:
         """Send a call that is no answer to a question, such as for titles, once more where its reply is refused.
 
         Args:
@@ -133,6 +133,9 @@ class Asker:
             texts: of the index, or answers about them, that it holds.
             budget: the limits, and what was spent.
             refusal: as `send_twice` takes it.
+
+        Returns:
+            The checked reply, and why it is refused; empty where it is taken.
 
         Raises:
             ConsentError: the model is at a host that nobody allowed; nothing was sent.
