@@ -32,8 +32,8 @@ followed; where they are less far, or less than that before them, it is unclear.
 
 Processors without bfloat16 compute in float32, where some answers are others. Over ten samples of 40 example reviews
 and 15 questions that moved ``topic`` by 0.049 at most (0.010 in the root mean square), ``suits_topic`` by 0.035 (0.009)
-and ``asks_topic`` by 0.002; over 25 questions about other texts, ``suits_topic`` by 0.042. No format says followed
-where another says not followed, since both sides of the margin together are 0.06. Measured 2026-11-27 on an AMD EPYC,
+and ``asks_topic`` by 0.002; under 25 questions about other texts ``suits_topic`` by 0.042. None was followed in one
+format and not followed in the other: both sides of the margin together are 0.06. Measured 2026-11-27 on an AMD EPYC,
 model 9340485c1f5e, base encoder 35fe04a25c72.
 """
 
