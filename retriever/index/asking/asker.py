@@ -1,6 +1,5 @@
 """The one object that asks language models about the texts of an index: model, permission, memory and pacing."""
 
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -59,8 +58,6 @@ class Asker:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._models: dict[str, Answerer] = {}
-        self._lock = threading.Lock()
         self.consent = Consent(store)
 
     def place(self, name: str) -> ReaderPlace:
@@ -82,11 +79,12 @@ class Asker:
             EncoderError: there is no such model, or it cannot be asked.
             ReadingLimitError: the probes are more than a limit leaves.
         """
-        model = self._model(name)
-        self._require_consent(model.spec)
+        model = self._allowed(name)
         models, key = self._store.language_models, _key(model.spec)
         known = models.fingerprint(*key)
         if not known:
+            if budget.room(0) == 0:
+                raise ReadingLimitError("No text may be sent, and so no probe.", hint="Raise --max-texts.")
             try:
                 known = models.meet(*key, model.probe(spend=budget))
             finally:
@@ -109,8 +107,7 @@ class Asker:
             ConsentError: the model is at a host that nobody allowed; nothing was sent.
             EncoderError: it cannot be asked, or is another one by now; what was answered is kept.
         """
-        model = self._model(by.name)
-        self._require_consent(model.spec)
+        model = self._allowed(by.name)
         if self._store.language_models.fingerprint(*_key(model.spec)) != by.fingerprint:
             raise EncoderError(
                 f"{by.name} is another model, or at another address, than the one that answered {question!r}.",
@@ -144,8 +141,7 @@ class Asker:
         """
         from retriever.encoders.answers.call import send_twice
 
-        model = self._model(name)
-        self._require_consent(model.spec)
+        model = self._allowed(name)
         room = budget.room(budget.spent.texts)
         if room is not None and texts > room:
             raise ReadingLimitError("A limit of texts is reached.", hint="--max-texts and settings.toml hold limits.")
@@ -156,21 +152,19 @@ class Asker:
         finally:
             budget.save(texts)
 
-    def _model(self, name: str) -> "Answerer":
+    def _allowed(self, name: str) -> "Answerer":
+        """Return a language model that may get texts of the index."""
         from retriever.encoders.answers import loading
 
-        with self._lock:
-            if name not in self._models:
-                self._models[name] = loading.load_answerer(name)
-            return self._models[name]
-
-    def _require_consent(self, spec: "AnswererSpec") -> None:
+        model = loading.load_answerer(name)  # what is known of its endpoint is shared by the process
+        spec = model.spec
         if spec.host and not spec.loopback and spec.host not in self.consent.hosts():
             raise ConsentError(
                 f"Texts of this index would be sent to {spec.host}.",
                 hint="Allow that host for this index with --yes (`index.teaching.allow(host)` in Python).",
                 host=spec.host,
             )
+        return model
 
 
 def _key(spec: "AnswererSpec") -> tuple[str, str, str]:
@@ -205,11 +199,13 @@ class _Run:
             mine = self._claim(wanted)
             if len(mine):
                 self._send(mine, until)
-                wanted = [content for content in wanted if content not in set(mine.tolist())]
+                sent = set(mine.tolist())
+                wanted = [content for content in wanted if content not in sent]
             late = until is not None and time.monotonic() >= until
             others = np.intersect1d(claims.held_by_others(self.owner, author, self._question), wanted)
             if late or not len(others):
                 break
+            self._tell()
             time.sleep(_PAUSE)
         asked = self._store.answers.asked(author, self._question)
         self._budget.spent.unread += len(np.setdiff1d(wanted, asked))
@@ -249,8 +245,7 @@ class _Run:
             left.difference_update(answers)
             spent.texts += len(answers)
             self._done += len(answers)
-            if self._on_texts is not None:
-                self._on_texts(self._done, self._total)
+            self._tell()
 
         try:
             with suppress(ReadingLimitError):  # of tokens, which are counted call by call
@@ -261,3 +256,7 @@ class _Run:
         finally:
             self._budget.save(-len(left))
             self._store.claims.release(self.owner)
+
+    def _tell(self) -> None:
+        if self._on_texts is not None:
+            self._on_texts(self._done, self._total)
