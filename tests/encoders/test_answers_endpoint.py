@@ -402,7 +402,7 @@ def test_the_seconds_of_a_call_are_a_number_in_the_environment(model, monkeypatc
         reader().answer(TEXTS, "what?")
 
 
-def test_calls_of_all_objects_keep_to_one_limit_of_tokens_a_minute(model, monkeypatch):
+def test_calls_of_all_models_at_an_address_keep_to_one_limit_of_tokens_a_minute(model, monkeypatch):
     slept = []
 
     async def sleep(seconds):
@@ -410,8 +410,8 @@ def test_calls_of_all_objects_keep_to_one_limit_of_tokens_a_minute(model, monkey
 
     monkeypatch.setattr(endpoint, "anyio", SimpleNamespace(sleep=sleep, fail_after=anyio.fail_after))
     monkeypatch.setenv(TOKENS_A_MINUTE, "60000")
-    for _ in range(3):
-        reader(abilities=READY).answer(TEXTS[:6], "what?")
+    for name in ("one", "another", "one"):
+        ChatAnswerer(f"chat:{name}", abilities=READY).answer(TEXTS[:6], "what?")
     call = AnswersCall(TEXTS[:6], "what?")
     tokens = sum(estimated_tokens(part["content"]) for part in call.messages(Format.LIMITED)) + call.reply_tokens
     assert len(slept) == 3 and slept[0] == 0

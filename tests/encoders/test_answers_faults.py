@@ -113,6 +113,7 @@ STARTS = {
     "an overloaded router": (Refusal(529, "Overloaded"), 3),
     "a busy provider in status 200": (error(429), 2),
     "a busy provider in words": (instead({"error": {"message": "Slow down", "code": "rate_limit_exceeded"}}), 2),
+    "an error in a choice": (instead({"choices": [{"error": {"message": "x", "code": 503}}]}), 2),
     "a gateway": (Refusal(504), 5),
 }
 
