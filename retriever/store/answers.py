@@ -84,18 +84,18 @@ class AnswerTable(Table):
 
     def held(self, author: str, question: str) -> Ids:
         """Return the texts whose answer to a question is known, given or by the author, ascending."""
-        return self._contents(author, question, "AND answer IS NOT NULL")
+        return self._contents(author, question, refused=False)
 
     def asked(self, author: str, question: str) -> Ids:
         """Return the texts that need not be asked about, ascending: answered, or refused by the author."""
-        return self._contents(author, question, "")
+        return self._contents(author, question, refused=True)
 
-    def _contents(self, author: str, question: str, further: str) -> Ids:
+    def _contents(self, author: str, question: str, *, refused: bool) -> Ids:
         return as_ids(
             self._db.rows(
-                f"SELECT DISTINCT content_id FROM answers WHERE question = ? AND author IN (?, ?, ?) {further} "
-                "ORDER BY content_id",
-                (question, author, PROGRAM, PERSON),
+                "SELECT DISTINCT content_id FROM answers WHERE question = ? AND author IN (?, ?, ?) "
+                "AND (answer IS NOT NULL OR ?) ORDER BY content_id",
+                (question, author, PROGRAM, PERSON, refused),
             )
         )
 
