@@ -1,8 +1,8 @@
 """`retriever export --to parquet`: an index as a folder of Parquet files, and an index of such a folder again.
 
-``documents.parquet`` has id, text and metadata (as JSON). ``view-N.parquet``, one a complete view of an encoder, has the
-id, the vector and the words of every document, in the same order; vectors are the stored numbers, of length 1 to three digits.
-``windows`` has the places of a long text's windows (start, end, start, end, ...), ``window_vectors`` their numbers.
+``documents.parquet`` has id, text and metadata (as JSON). ``view-N.parquet``, one a complete view of an encoder, has
+the id, the vector and the words of every document, in the same order; vectors are the stored numbers, of length 1 to
+three digits. ``windows`` has the places of a long text's windows (start, end, start, end, ...), ``window_vectors`` their numbers.
 ``manifest.json`` says what made them, with the SHA-256 of each file.
 """
 
