@@ -2,7 +2,8 @@
 
 ``documents.parquet`` has id, text and metadata (as JSON). ``view-N.parquet``, one a complete view of an encoder, has
 the id, the vector and the words of every document, in the same order; vectors are the stored numbers, of length 1 to
-three digits. ``windows`` has the places of a long text's windows (start, end, start, end, ...), ``window_vectors`` their numbers.
+three digits. ``windows`` has the places of a long text's windows (start, end, start, end, ...), ``window_vectors``
+their numbers.
 ``manifest.json`` says what made them, with the SHA-256 of each file.
 """
 
