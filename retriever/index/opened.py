@@ -151,7 +151,7 @@ class Opened(Closing):
                 for encoder, description in ((self._given, readers.question), (given, readers.plain)):
                     if encoder is not None and description is not None:
                         encoding.check_fingerprint(encoder, description)
-                encoders = Encoders(readers, self.load, self._given, given)
+                encoders = Encoders(readers, self._load, self._given, given)  # holds no bound method: no cycle
                 self._sources = Sources(self.store, encoders, self.permit)
             return self._sources
 
