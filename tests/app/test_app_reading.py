@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 from answer_fakes import NAME, FakeReader, loads
-from app_checks import PATIENCE, click, settle, shown, whole
-from app_fakes import REVIEWS, documents, load_encoder
+from app_checks import PATIENCE, awaited, click, settle, shown, whole
+from app_fakes import MOOD, PRODUCT, REVIEWS, documents, load_encoder
 
 from retriever.clusters.arithmetic.estimates import Estimate
 from retriever.clusters.arithmetic.intervals import Interval
@@ -15,6 +15,7 @@ from retriever.core.errors import EncoderError
 from retriever.core.types import Document
 from retriever.index.asking.asker import ReaderPlace
 from retriever.index.teaching.unanswered import AnswersStatus
+from retriever.index.upkeep.archive import import_index
 from retriever.workspace import Index
 from retriever_app import readers, reading, resources
 from retriever_app.pages.clusters import model as clusters
@@ -130,7 +131,8 @@ def reader(monkeypatch):
     """A language model on another machine, which the environment of the app names, beside another one there."""
     monkeypatch.setenv("OPENAI_BASE_URL", "https://api.example.com/v1")
     monkeypatch.setenv(readers.VARIABLE, NAME)
-    return loads(monkeypatch, *(GatedReader(["kettle", "lamp.", "lamp", "toy"], name=name, host=HOST) for name in NAMES))
+    answers = ["kettle", "lamp.", "lamp", "toy"]
+    return loads(monkeypatch, *(GatedReader(answers, name=name, host=HOST) for name in NAMES))
 
 
 def served(folder, question=WHO, name=NAME):
@@ -237,10 +239,121 @@ def test_without_an_endpoint_one_line_says_how(make, app, monkeypatch):
     assert readers.VARIABLE not in shown(app("search", q="lamp")).replace("\\", "")
 
 
-def test_a_correction_makes_clusters_anew(make, reader):
+@pytest.mark.parametrize("settings", ["", "[reading]\nmax_texts = 100\n"])
+def test_every_session_is_shown_why_texts_have_no_answer(make, app, reader, settings):
+    folder = make()
+    served(folder).close()
+    (folder.parent / "settings.toml").write_text(settings)
+    reader.silent = {REVIEWS[0]["text"]}
+    settle(settle(click(settle(app("search", q="lamp", instruction=WHO)), READ)))
+    said = shown(settle(settle(click(settle(app("search", q="toy", instruction=WHO)), READ))))
+    assert "1 of 6 different texts has no answer. The model or its server refused to answer. (1)" in said.replace(
+        "\\", ""
+    )
+    assert len(reader.asked) == len(REVIEWS)
+
+
+def test_a_page_says_why_a_language_model_cannot_be_asked_beside_the_hits_of_stored_answers(make, app, reader):
+    with served(make()) as index:
+        index.teaching.give_answers(WHO, {"r5": "a doll"})
+    reader.error, reader.error_at = EncoderError("The endpoint is gone."), REVIEWS[2]["text"]
+    session = settle(settle(click(settle(app("search", q="doll lamp", instruction=WHO)), READ)))
+    assert "The language model cannot be asked: The endpoint is gone." in shown(session).replace("\\", "")
+    assert "-badge[a doll]" in shown(session)
+    reader.error = None
+    session = settle(settle(click(session, "Try again")))
+    assert "cannot be asked" not in shown(session)
+    assert REVIEWS[2]["text"] in reader.asked
+
+
+def test_searches_of_other_questions_and_sessions_go_on_beside_a_language_model_that_is_slow(make, app, reader):
+    with served(make()) as index:
+        index.teaching.read_by(PRODUCT, NAME)
+    reader.gated = WHO
+    slow = click(settle(app("search", q="lamp", instruction=WHO)), READ)
+    assert reader.reached.wait(PATIENCE)
+    by_encoder = settle(app("search", q="lamp", instruction=MOOD))
+    assert "The model has read all reviews under this question" in shown(by_encoder)
+    by_model = settle(settle(click(settle(app("search", q="lamp", instruction=PRODUCT)), READ)))
+    assert "The model has read all reviews under this question" in shown(by_model)
+    assert not slow.session_state["search: running"].job.snapshot().over
+    reader.gate.set()
+    assert "The model has read all reviews under this question" in shown(settle(slow))
+
+
+def test_clusters_of_other_questions_are_made_beside_a_language_model_that_is_slow(make, app, reader):
+    served(make()).close()
+    reader.gated = WHO
+    slow = click(app("clusters", instruction=WHO, groups="2"), READ)
+    assert reader.reached.wait(PATIENCE)
+    other = app("clusters", instruction=PRODUCT, groups="3")
+    awaited(other, "6 reviews in 3 clusters")
+    reader.gate.set()
+    assert "All 6 texts were read by chat:fake." in shown(settle(slow)).replace("\\", "")
+
+
+def test_a_search_that_waits_for_the_texts_of_another_can_be_stopped(make, app, reader):
+    served(make()).close()
+    reader.gated = WHO
+    first = click(settle(app("search", q="lamp", instruction=WHO)), READ)
+    assert reader.reached.wait(PATIENCE)
+    second = click(settle(app("search", q="lamp", instruction=WHO)), READ)
+    waiting = second.session_state["search: running"].job
+    waiting.stop()
+    assert waiting.wait(PATIENCE).status == "stopped"
+    reader.gate.set()
+    settle(first)
+    assert len(reader.asked) == len(REVIEWS)
+
+
+def test_an_index_of_others_is_searched_by_its_stored_answers_until_its_host_is_allowed(make, app, reader, tmp_path):
+    folder = make()
+    with served(folder) as index:
+        index.cluster(WHO, k=2, read=3)
+        index.upkeep.archive(tmp_path / "index.zip")
+    sent = len(reader.asked)
+    import_index(tmp_path / "index.zip", folder.with_name("theirs"))
+    session = settle(app("search", index="theirs", q="lamp", instruction=WHO))
+    assert "-badge[" in shown(session)
+    assert f"The language model cannot be asked: Texts of this index would be sent to {HOST}." in shown(
+        session
+    ).replace("\\", "")
+    (button,) = [one for one in session.button if one.label == READ]
+    (may,) = session.checkbox
+    assert may.label.replace("\\", "") == f"Texts of this index may be sent to {HOST}"
+    assert button.disabled
+    assert len(reader.asked) == sent
+    whole(may.check().run())
+    session = settle(settle(click(session, READ)))
+    assert "cannot be asked" not in shown(session)
+    assert len(reader.asked) == len(REVIEWS)
+    assert not settle(app("search", index="theirs", q="toy", instruction=WHO)).checkbox
+
+
+def test_a_label_stands_before_the_answer_of_a_language_model_at_once(make, app, reader):
+    folder = make()
+    with served(folder) as index:
+        session = settle(settle(click(settle(app("search", q="lamp", instruction=WHO)), READ)))
+        table = {row["review"]: row["answer"] for row in session.dataframe[0].value.to_dict("records")}
+        assert table[REVIEWS[4]["text"]] == "toy"
+        index.teaching.label(WHO, "r5", "a doll")
+    session = settle(whole(session.run()))
+    table = {row["review"]: row["answer"] for row in session.dataframe[0].value.to_dict("records")}
+    assert table[REVIEWS[4]["text"]] == "a doll"
+    assert ":blue-badge[a doll]" in shown(session)
+
+
+@pytest.mark.parametrize(
+    "correct",
+    [
+        lambda teaching: teaching.give_answers(WHO, {"r1": "lamp"}),
+        lambda teaching: teaching.label(WHO, "r1", "lamp"),
+    ],
+)
+def test_a_correction_makes_clusters_anew(make, reader, correct):
     with served(make()) as index:
         found = index.cluster(WHO, k=2, read="all")
         assert index.clusterings.still_holds(found)
-        index.teaching.give_answers(WHO, {"r1": "lamp"})
+        correct(index.teaching)
         assert not index.clusterings.still_holds(found)
         assert resources.clusterings().find(index, clusters.Ask(WHO, 2)) is None
