@@ -210,6 +210,8 @@ class _Run:
             others = np.intersect1d(claims.held_by_others(self.owner, author, self._question), wanted)
             if late or not len(others):
                 break
+            if self._on_texts is not None:  # may end the waiting
+                self._on_texts(self._done, self._total)
             time.sleep(_PAUSE)
         asked = self._store.answers.asked(author, self._question)
         self._budget.spent.unread += len(np.setdiff1d(wanted, asked))
