@@ -104,6 +104,11 @@ class AnswerTable(Table):
         counted = "SELECT COUNT(*) FROM answers WHERE question = ? AND author = ?"
         return self._db.number(counted, (question, author))
 
+    def refused(self, author: str, question: str) -> dict[int, str]:
+        """Return why a language model that was asked did not answer a question, by content id."""
+        wanted = "SELECT content_id, reason FROM answers WHERE question = ? AND author = ? AND answer IS NULL"
+        return dict(self._db.rows(wanted, (question, author)))
+
     def take_back(self, question: str, content_ids: Sequence[int] | Ids) -> None:
         """Remove answers that were given; those of language models stay."""
         with self._db.writing():

@@ -161,7 +161,7 @@ class Asker:
         if spec.host and not spec.loopback and spec.host not in self.consent.hosts():
             raise ConsentError(
                 f"Texts of this index would be sent to {spec.host}.",
-                hint="Allow that host for this index with --yes (`index.teaching.allow(host)` in Python).",
+                hint="Allow that host: --yes of a command, `index.teaching.allow(host)` in Python, a box of the app.",
                 host=spec.host,
             )
         return model

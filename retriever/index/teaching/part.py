@@ -1,5 +1,6 @@
 """`index.teaching`: whether a question is followed, and examples that teach what it means."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest
@@ -247,6 +248,19 @@ class Teaching:
     def ask_again(self, instruction: str) -> int:
         """Let texts that language models refused under a question be asked about again; return how many."""
         return self._opened.store.answers.forget_refused(normal_instruction(instruction))
+
+    def refusals(self, instruction: str) -> str:
+        """Return why the language model that serves a question left texts without an answer, counted; empty for none.
+
+        Raises:
+            UsageError: there is no question.
+        """
+        from retriever.encoders.answers.answerer import Unread, explained
+
+        opened, answered = self._opened, answered_contents(self._opened, instruction)
+        refused = opened.store.answers.refused(answering_author(opened, instruction), normal_instruction(instruction))
+        missing = np.setdiff1d(opened.store.documents.live_contents(), answered).tolist()
+        return explained(Counter(Unread(refused[content]) for content in missing if content in refused))
 
     @property
     def spent(self) -> Spent:
