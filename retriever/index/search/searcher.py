@@ -217,16 +217,13 @@ class Searcher:
             whole = all(result.path == "complete" for result in results)
             same = before is not None and read > 0 and same_hits(before, results)
             exhausted = not wanted and reading.read == len(reading.tried)
-            settled = (whole or exhausted or same) and not reading.fault
             changed = None if before is None else changed_hits(before, results)
-            progress = Settling(number + 1, reading.read, changed, settled)
-            final = (
-                settled or not read or bool(reading.fault) or number + 1 == most
-            )  # what cannot be read now may be another time
-            if (
-                settled or (final and read)
-            ) and not reading.fault:  # the last round's list stands: asked again, the search gives the same one
+            stopped = reading.fault is not None  # what cannot be read now may be another time
+            settled = not stopped and (whole or exhausted or same)
+            final = settled or stopped or not read or number + 1 == most
+            if settled or (final and read and not stopped):  # asked again, the search gives the same list
                 note_settled(self._store, begun.asked, self._options, last)
+            progress = Settling(number + 1, reading.read, changed, settled)
             yield [replace(result, final=final, settling=progress, reader_fault=reading.fault) for result in results]
             if final:
                 return True
@@ -339,7 +336,7 @@ class Searcher:
         try:
             self._ask(source, chosen, notify)
         except (ConsentError, EncoderError, ReadingLimitError) as error:
-            reading.fault = str(error)
+            reading.fault = error
         read = len(chosen) - len(self._store.vectors.missing(source.view_id, chosen))
         reading.read += read
         return len(chosen), read
