@@ -15,6 +15,7 @@ from retriever.core.errors import ConsentError, EncoderError, IndexDamagedError,
 from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.results import SearchPath, SearchResult, Settling
 from retriever.core.types import Embeddings, Ids
+from retriever.index.asking.limits import KEPT_HINT
 from retriever.index.encoding import OnTexts, texts_read, with_steps
 from retriever.index.filtering import request_filter
 from retriever.index.open_views import OpenViews
@@ -56,8 +57,8 @@ from retriever.store.views import View
 
 T = TypeVar("T")
 
-Ask = Callable[[Source, Ids, OnTexts | None], None]
-"""Has a language model answer about texts for a source (`index.completing.ask`)."""
+Ask = Callable[[Source, Ids, OnTexts | None], int]
+"""Has a language model answer about texts for a source; gives how many stay unread (`index.completing.ask`)."""
 
 STEP = 1e-4
 """Of the score between two texts that a view lacks, in the order of the candidates."""
@@ -334,7 +335,8 @@ class Searcher:
 
         reading.tried.update(chosen.tolist())
         try:
-            self._ask(source, chosen, notify)
+            if unread := self._ask(source, chosen, notify):
+                raise ReadingLimitError(f"A limit is reached: {unread} texts stay unread.", hint=KEPT_HINT)
         except (ConsentError, EncoderError, ReadingLimitError) as error:
             reading.fault = error
         read = len(chosen) - len(self._store.vectors.missing(source.view_id, chosen))
