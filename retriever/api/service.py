@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar, cast
 
-from retriever.api.problems import NotFoundError, TookTooLongError, UnknownIndexError
+from retriever.api.problems import NotFoundError, TookTooLongError, UnknownIndexError, problem_of
 from retriever.api.settings import READING, ServerLimits, ServerSettings
-from retriever.core.errors import BusyError, IndexNotFoundError, RetrieverError, UsageError
+from retriever.core.errors import BusyError, EncoderError, IndexNotFoundError, RetrieverError, UsageError
 from retriever.core.requests import SearchRequest
 from retriever.core.results import SearchResult, Settling
 from retriever.index import encoding
@@ -263,12 +263,15 @@ class Service:
         """Embed texts together with what else waits for the model.
 
         Raises:
-            EncoderError: the model cannot be loaded.
+            EncoderError: the model cannot be loaded, or left a text unread.
             BusyError: too much waits already.
             TookTooLongError: it is not done in time.
         """
         encoder = await self.loaded(model)
-        return await in_time(encoder.submit(texts, instruction), self.limits.seconds)
+        embedded = await in_time(encoder.submit(texts, instruction), self.limits.seconds)
+        if unread := embedded.views[0].unread:
+            raise EncoderError(f"{model} left {len(unread)} of {len(texts)} texts unread. {embedded.views[0].reasons}")
+        return embedded
 
     async def search(self, name: str, request: SearchRequest, *, wait: float) -> Answer:
         """Search an index: the settled answer, or where it takes longer than so many seconds the first one.
@@ -313,7 +316,7 @@ class Service:
             under_way[0].tell({"done": done, "total": texts})
             under_way[0].check()
 
-        answers = index.search_progressively(request, report)
+        answers = map(_for_clients, index.search_progressively(request, report))
         first = next(answers)
 
         def settle(job: Job) -> tuple[SearchResult, int]:
@@ -376,3 +379,11 @@ class Service:
         """The model's names: its own, and with each saved instruction, which stands beside it."""
         encoder, saved = self.settings.encoder, self.settings.instructions
         return {encoder: "", **{f"{encoder}{SEPARATOR}{name}": saved[name] for name in sorted(saved)}}
+
+
+def _for_clients(result: SearchResult) -> SearchResult:
+    """Return a result whose reader's fault is worded for clients."""
+    if result.reader_fault is None:
+        return result
+    problem = problem_of(result.reader_fault)
+    return replace(result, reader_fault=RetrieverError(problem.message, hint=problem.hint))

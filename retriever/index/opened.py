@@ -169,7 +169,7 @@ class Opened(Closing):
                 for encoder, description in ((self._given, known.question), (given, known.plain)):
                     if encoder is not None and description is not None:
                         encoding.check_fingerprint(encoder, description)
-                encoders = Encoders(known, self.load, self._given, given)
+                encoders = Encoders(known, self._load, self._given, given)  # holds no bound method: no cycle
                 self._sources = Sources(self.store, encoders)
             return self._sources
 
