@@ -316,7 +316,7 @@ class Service:
             under_way[0].tell({"done": done, "total": texts})
             under_way[0].check()
 
-        answers = map(_for_clients, index.search_progressively(request, report))
+        answers = map(for_clients, index.search_progressively(request, report))
         first = next(answers)
 
         def settle(job: Job) -> tuple[SearchResult, int]:
@@ -381,7 +381,7 @@ class Service:
         return {encoder: "", **{f"{encoder}{SEPARATOR}{name}": saved[name] for name in sorted(saved)}}
 
 
-def _for_clients(result: SearchResult) -> SearchResult:
+def for_clients(result: SearchResult) -> SearchResult:
     """Return a result whose reader's fault is worded for clients."""
     if result.reader_fault is None:
         return result
