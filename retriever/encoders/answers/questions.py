@@ -115,7 +115,7 @@ class AnswersCall(Call[CheckedAnswers]):
             "answers": {"minItems": texts, "maxItems": texts},
             "answers[].id": {"enum": [str(number) for number in range(1, texts + 1)]},
             "answers[].answers": {"minItems": 1, "maxItems": 1},
-            "answers[].answers[]": {"maxLength": MOST_CHARACTERS},
+            "answers[].answers[]": {"pattern": _PHRASE},
         }
 
     def written(self, content: str, form: Format) -> BaseModel:
@@ -158,6 +158,9 @@ def tidied(answer: str) -> str | Unread:
         return Unread.LONG
     return line
 
+
+_PHRASE = rf'^[^ "\\\n]{{1,40}}( [^ "\\\n]{{1,40}}){{0,{MOST_WORDS - 1}}}$'
+"""Words as a schema says them: a small model under a limit of characters alone writes on up to that."""
 
 _LINE = re.compile(r"\s*(\d{1,4})(?:\.1)?\s*:\s*(.*)")
 
