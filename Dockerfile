@@ -26,16 +26,18 @@ RUN retriever models fetch
 
 FROM python:${PYTHON}-slim
 RUN useradd --uid 10001 --create-home --shell /usr/sbin/nologin retriever \
-    && install -d -o retriever -g retriever -m 0700 /indexes
+    && install -d -o retriever -g retriever -m 0700 /indexes /config
 COPY --from=build /opt/retriever /opt/retriever
 COPY --from=build --chown=retriever:retriever /var/cache/retriever /var/cache/retriever
 ENV PATH=/opt/retriever/bin:$PATH \
     RETRIEVER_CACHE=/var/cache/retriever \
+    RETRIEVER_CONFIG=/config \
     HF_HUB_OFFLINE=1 \
     PYTHONUNBUFFERED=1
 USER retriever
 WORKDIR /indexes
-VOLUME /indexes
+# /config holds the hosts that may get texts of an index.
+VOLUME ["/indexes", "/config"]
 EXPOSE 8600
 HEALTHCHECK --interval=30s --timeout=5s --start-period=20s \
     CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8600/health', timeout=4)"]

@@ -1,7 +1,7 @@
 """Print what an image needs, one requirement a line: ``python docker/requirements.py cpu|gpu``.
 
-It is what pyproject.toml names for a server. An image without a GPU has FAISS for processors: the other one brings CUDA
-libraries of some gigabytes with it.
+It is what pyproject.toml names for a server that asks language models. An image without a GPU has FAISS for processors:
+the other one brings CUDA libraries of some gigabytes with it.
 """
 
 import re
@@ -10,13 +10,16 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-EXTRA = "serve"
+EXTRAS = ("serve", "chat")
 
 
 def requirements(variant: str) -> list[str]:
     """Return the requirements of a variant, cpu or gpu."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    lines = [*project["dependencies"], *_extra(project["optional-dependencies"], EXTRA)]
+    lines = [
+        *project["dependencies"],
+        *(line for extra in EXTRAS for line in _extra(project["optional-dependencies"], extra)),
+    ]
     plain = [line.partition(";")[0].strip() for line in lines]
     left_out = "faiss-gpu" if variant == "cpu" else "faiss-cpu"
     return sorted({line for line in plain if not line.startswith(left_out)})

@@ -65,6 +65,7 @@ def make_titles(opened: Opened, saved: SavedClustering, by: str, progress: OnInd
         UsageError: the model is none at a chat endpoint, the clusters are named categories, or none is left to name.
         ConsentError: texts would leave this machine, and nobody allowed their host.
         EncoderError: the endpoint cannot be asked, or gave no title that can be used.
+        ReadingLimitError: a limit was reached before the first title.
     """
     if saved.named:
         raise UsageError("Categories keep the names that somebody gave them.", hint="Name computed clusters instead.")
@@ -75,7 +76,7 @@ def make_titles(opened: Opened, saved: SavedClustering, by: str, progress: OnInd
     if not made.titles:
         raise EncoderError(
             f"{by} gave no title that can be used ({', '.join(made.kept)}).",
-            hint="Try another model, or a higher limit.",
+            hint="Try another model.",
         )
     return made
 
@@ -97,6 +98,8 @@ def _titled(opened: Opened, by: str, drafts: Sequence[_Draft], progress: OnIndex
         try:
             checked, refused = opened.asker.send(by, draft.call, size, opened.budget, refusal)
         except ReadingLimitError:
+            if not titles:
+                raise
             kept[LIMIT] += len(drafts) - done
             break
         except EncoderError:

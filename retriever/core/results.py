@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
+from retriever.core.errors import RetrieverError
 from retriever.core.types import JSON, Document, Span
 from retriever.core.verdicts import Verdict
 
@@ -127,7 +128,7 @@ class SearchResult:
         settling: how far it has settled; None where nothing was read for it.
         known_answers: the answers that its filter looks at; None where the filter asks for none.
         reader_fault: why the language model that serves the instruction cannot be asked: hits are of the answers that
-            are stored. Empty where it can, or need not.
+            are stored. None where it can, or need not.
     """
 
     query: str
@@ -142,7 +143,7 @@ class SearchResult:
     final: bool = True
     settling: Settling | None = None
     known_answers: KnownAnswers | None = None
-    reader_fault: str = ""
+    reader_fault: RetrieverError | None = None
 
     @property
     def shown(self) -> "SearchResult":
@@ -186,7 +187,7 @@ class SearchResult:
             "settling": None if self.settling is None else asdict(self.settling),
             "verdict": None if self.verdict is None else self.verdict.to_json(),
             "known_answers": None if self.known_answers is None else asdict(self.known_answers),
-            "reader_fault": self.reader_fault or None,
+            "reader_fault": None if self.reader_fault is None else str(self.reader_fault),
         }
 
 

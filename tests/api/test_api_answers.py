@@ -258,21 +258,6 @@ def test_no_client_can_name_an_address_that_texts_go_to(server, reader, named):
     assert (reader.loaded, reader.asked) == ([], [])
 
 
-def test_texts_stay_here_until_who_keeps_the_index_allows_the_host(server, reader, indexes):
-    reader.host = "api.example.com"
-    says = ("would be sent to api.example.com", "No client can allow that host")
-    assert refused(search(server, reader=NAME), 403, "host_not_allowed", *says)
-    streamed = search(server, reader=NAME, stream=True)
-    assert "event: error" in streamed.text
-    assert '"host_not_allowed"' in streamed.text
-    assert failed(server, "search", *says, token=WRITER, query="toy", instruction=WHO, reader=NAME)
-    assert reader.asked == []
-    with Index(indexes / "reviews", encoder=FakeEncoder("any")) as index:
-        index.teaching.allow("api.example.com")
-    assert search(server, reader=NAME).status_code == 200
-    assert reader.asked
-
-
 def test_a_writer_has_clusters_titled_by_a_reader_that_the_index_knows_and_by_no_other(server, indexes, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     model = Model()

@@ -185,13 +185,13 @@ ARGUMENTS = {
 }
 
 
-def tool_answers(server):
+def tool_answers(server, arguments=ARGUMENTS):
     """What every tool answers, and the address of a document, to an agent that may write."""
 
     async def ask():
         async with client_of(server, WRITER) as client:
             for tool in (await client.list_tools()).tools:
-                known = {name: value for name, value in ARGUMENTS.items() if name in tool.input_schema["properties"]}
+                known = {name: value for name, value in arguments.items() if name in tool.input_schema["properties"]}
                 assert set(tool.input_schema.get("required", ())) <= set(known), tool.name
                 result = await client.call_tool(tool.name, known)
                 texts.append(str(result))

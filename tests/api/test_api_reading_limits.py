@@ -1,22 +1,22 @@
-"""What a token can have language models read at a server: no more than `settings.toml` says, and nothing is lost."""
+"""How much of an index clients can have language models read at a server: no more than `settings.toml` says."""
 
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 
 import pytest
-from api_fakes import READER, TOKENS, refused
-from index_fakes import FakeEncoder
+from api_fakes import READER, TOKENS, WAIT, WRITER, refused
+from index_fakes import PRODUCT, FakeEncoder
 from replay_server import Model, serving
-from test_api_mcp import answer, failed
+from test_api_mcp import answer
 
-from retriever.api.settings import DAY, REQUEST
+from retriever.api.settings import READING
 from retriever.core.errors import InputError
-from retriever.index.sources import limits
+from retriever.index.asking.limits import ReadingLimits, read_limits
+from retriever.store import asking
 from retriever.workspace import Index
 
 WHO = "Which thing is it about?"
 TEXTS = [f"a {word} {row}" for row in range(10) for word in ("kettle", "toy", "lamp")]
-KEPT = ("What was answered is kept", "settings.toml")
+SAYS = "A limit is reached"
 
 
 @pytest.fixture
@@ -26,12 +26,14 @@ def model():
 
 @pytest.fixture
 def reading(make, serve, indexes, model, monkeypatch):
-    """Serve an index of 30 texts whose question a language model answers, under settings."""
+    """Serve two indexes of 30 texts whose question a language model answers, under settings."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    make(texts=TEXTS)
     with serving(model) as url:
-        with Index(indexes / "reviews", encoder=FakeEncoder("any")) as index:
-            index.teaching.read_by(WHO, f"chat:{url}#stand-in")
+        for name in ("reviews", "others"):
+            make(name, TEXTS)
+            with Index(indexes / name, encoder=FakeEncoder("any")) as index:
+                index.teaching.read_by(WHO, f"chat:{url}#stand-in")
+                index.clusterings.save("products", index.cluster(PRODUCT, k=3))
 
         def begin(settings):
             (indexes / "settings.toml").write_text(settings)
@@ -42,68 +44,107 @@ def reading(make, serve, indexes, model, monkeypatch):
 
 
 def read(model):
-    """Count the texts that the model was asked about; a reply that looks odd has one asked again."""
+    """Count the texts that the model was asked about."""
     return len({text for call in model.calls for text in call})
 
 
-def search(server, query, **options):
+def search(server, query, index="reviews", **options):
     body = {"query": query, "instruction": WHO, **options}
-    return server.post("/indexes/reviews/search", body, token=READER)
+    response = server.post(f"/indexes/{index}/search", body, token=READER, params={"wait": WAIT})
+    assert response.status_code == 200, response.text
+    return response if options.get("stream") else response.json()
+
+
+def search_all(server, index="reviews"):
+    return [search(server, query, index) for query in ("toy", "lamp", "kettle", "a blue toy", "a red lamp")]
 
 
 def cluster(server, **options):
     body = {"instruction": WHO, "k": 3, **options}
-    return server.post("/indexes/reviews/cluster?wait=60", body, token=READER)
+    response = server.post("/indexes/reviews/cluster", body, token=READER, params={"wait": WAIT})
+    assert response.status_code == 200, response.text
+    return response.json()["result"]["sampled"]
 
 
 def answered(server):
     return server.get("/indexes/reviews/answers", token=READER, params={"instruction": WHO}).json()["answers"]
 
 
-def test_a_request_reads_no_more_than_its_limit_and_the_next_goes_on(reading, model):
+def test_of_a_question_no_more_texts_are_read_altogether_whatever_is_asked_and_after_a_restart(reading, model):
     server = reading("[reading]\nmax_texts = 25\n")
-    says = ("read 25 texts", "has sent 20 texts and wants 10 more", *KEPT)
-    assert refused(search(server, "toy"), 403, "reading_limit", *says)
-    assert read(model) == len(answered(server)) == 20
-    assert search(server, "toy").status_code == 200
-    assert read(model) == len(answered(server)) == 30
-
-
-def test_what_is_known_to_pass_a_limit_is_refused_before_the_first_call(reading, model):
-    server = reading("[reading]\nmax_texts = 29\n")
-    assert refused(cluster(server, read="all"), 403, "reading_limit", "wants 30 more", *KEPT)
+    last = search_all(server)[-1]
+    assert read(model) == len(answered(server)) == 25
+    assert len(last["hits"]) == 10
+    assert SAYS in last["reader_fault"]
+    assert not [word for word in ("settings.toml", "--max") if word in last["reader_fault"]]
+    sampled = cluster(server, read="all")
+    assert (sampled["read"], sampled["texts"]) == (25, 30)
+    assert SAYS in answer(server, "search", token=READER, query="mug", instruction=WHO, index="reviews")["reader_fault"]
+    again = reading("[reading]\nmax_texts = 25\n")
+    search_all(again)
     assert read(model) == 0
-    assert cluster(server, read=29).json()["result"]["sampled"]["read"] == 29
 
 
-def test_all_requests_share_a_day_that_begins_anew_at_midnight(reading, model, monkeypatch):
+def test_a_request_sends_no_more_tokens_than_its_limit_and_the_next_goes_on(reading, model):
+    assert SAYS in search(reading("[reading]\nmax_tokens = 10\n"), "toy")["reader_fault"]
+    assert model.requests == []
+    server = reading("[reading]\nmax_tokens = 600\n")
+    first = search(server, "mug")
+    before = read(model)
+    assert 0 < before < 20
+    assert SAYS in first["reader_fault"]
+    search(server, "pan")
+    assert before < read(model) == len(answered(server))
+
+
+def test_an_index_has_a_day_that_a_restart_does_not_begin_anew(reading, model, monkeypatch):
     server = reading("[day]\nmax_texts = 25\n")
-    says = ("language models 25 texts a day; 20 were sent today, and 10 more are wanted", "after midnight UTC", *KEPT)
-    assert refused(search(server, "toy"), 403, "reading_limit", *says)
-    assert failed(server, "search", *says, token=READER, query="lamp", instruction=WHO)
-    events = search(server, "kettle", stream=True).text
-    assert "event: first" in events
-    assert '"reading_limit"' in events
-    assert read(model) == len(answered(server)) == 20
-    assert search(server, "toy", reader="default").status_code == 200
-    tomorrow = datetime.now(UTC) + timedelta(days=1)
-    monkeypatch.setattr(limits, "datetime", SimpleNamespace(now=lambda zone: tomorrow))
-    assert answer(server, "cluster", token=READER, instruction=WHO, k=3)["groups"]
-
-
-def test_a_request_stops_when_its_minutes_are_over(reading, model):
-    model.seconds = 0.05
-    server = reading("[reading]\nminutes = 0.0001\n")
-    assert refused(search(server, "toy"), 403, "reading_limit", "0.0001 minutes", *KEPT)
-    assert 0 < len(answered(server)) < 20
-
-
-def test_tokens_are_limited_too_and_a_server_has_limits_without_a_file(reading, serve, model, indexes):
-    assert refused(search(reading("[reading]\nmax_tokens = 10\n"), "toy"), 403, "reading_limit", "10 tokens", *KEPT)
+    assert SAYS in search_all(server)[-1]["reader_fault"]
+    assert read(model) == 25
+    again = reading("[day]\nmax_texts = 25\n")
+    events = search(again, "toy in red", stream=True).text
+    assert "event: settled" in events
+    assert SAYS in events
+    search_all(again)
+    assert cluster(again, read="all")["read"] == 25
     assert read(model) == 0
-    (indexes / "settings.toml").unlink()
-    service = serve().service
-    assert (service._reading, service._day.limits) == (REQUEST, DAY)
+    search_all(again, "others")
+    assert read(model) == 25
+    tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    monkeypatch.setattr(asking, "utc_now", lambda: tomorrow)
+    assert cluster(again, read="all")["read"] == 30
+
+
+def test_a_request_whose_minutes_are_over_reads_no_further(reading, model):
+    found = search(reading("[reading]\nminutes = 0\n"), "toy")
+    assert SAYS in found["reader_fault"]
+    assert read(model) < 20
+
+
+def test_titles_beyond_a_limit_are_refused_and_categories_are_made_without_the_model(reading, model):
+    server = reading("")
+    cluster(server, read="all")
+    server = reading("[day]\nmax_texts = 0\n")
+    (name,) = server.service.index("reviews").teaching.readers()
+    edits = "/indexes/reviews/clusterings/products/edits"
+    assert refused(server.post(edits, {"name_by": name}, token=WRITER, params={"wait": WAIT}), 403, "reading_limit")
+    body = {"instruction": WHO, "propose": True}
+    proposed = server.post("/indexes/reviews/classify", body, token=READER, params={"wait": WAIT}).json()["result"]
+    assert len(proposed["categories"]) == 3
+    assert model.requests == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "limits"),
+    [
+        ("", READING),
+        ("[reading]\nmax_texts = 7\n", ReadingLimits(7, READING.tokens, None, READING.day_texts, READING.day_tokens)),
+    ],
+)
+def test_what_settings_leave_out_is_limited_all_the_same(make, serve, indexes, settings, limits):
+    make()
+    (indexes / "settings.toml").write_text(settings)
+    assert serve().service.index("reviews")._opened.budget.limits == limits
 
 
 @pytest.mark.parametrize(
@@ -123,6 +164,6 @@ def test_tokens_are_limited_too_and_a_server_has_limits_without_a_file(reading, 
 )
 def test_settings_that_are_none_are_an_error_that_names_the_file(tmp_path, settings, says):
     (tmp_path / "settings.toml").write_text(settings)
-    with pytest.raises(InputError, match=says) as refused:
-        limits.read_budgets(tmp_path)
-    assert str(tmp_path / "settings.toml") in str(refused.value)
+    with pytest.raises(InputError, match=says) as refusal:
+        read_limits(tmp_path)
+    assert str(tmp_path / "settings.toml") in str(refusal.value)

@@ -168,9 +168,10 @@ def test_texts_go_to_another_machine_only_where_somebody_allowed_it(open_index, 
 def test_a_limit_holds_whatever_is_asked(open_index, reader, limits):
     index = open_index(limits=limits)
     ask(index, reader=NAME, k=20)
-    ask(index, "lamp", k=20)
+    limited = ask(index, "lamp", k=20)
     assert len(reader.asked) <= 3
     assert index.teaching.spent.unread > 0
+    assert isinstance(limited.reader_fault, ReadingLimitError)
     again = open_index()
     assert not ask(again, k=20).settling.settled or len(reader.asked) == len(TEXTS)
     assert len(reader.asked) > 3  # a search that a limit ended has not settled

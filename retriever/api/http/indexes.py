@@ -157,6 +157,9 @@ class SearchAnswer(BaseModel):
         description="Whether the model follows the instruction; null without one, and as long as nobody has looked."
     )
     known_answers: KnownAnswers | None = Field(description="Null where the filter asks for no answers.")
+    reader_fault: str | None = Field(
+        description="Why the language model that serves the instruction read no further: hits go by stored answers."
+    )
     next: str | None = Field(
         description="Of a first answer, the address of the job that reads texts for the settled one; else null."
     )
@@ -249,7 +252,10 @@ async def compare(
         CompareBody, Body(examples=[{"query": "bad battery", "instructions": [_QUESTION, "How do they feel?"]}])
     ],
 ) -> Response:
-    """Search under two instructions and tell who moved, as `retriever compare --query --json` does."""
+    """Search under two instructions and tell who moved, as `retriever compare --query --json` does.
+
+    `reader_faults` says of each why its language model read no further; null where nothing stopped it.
+    """
     unchecked = [made(SearchRequest, vars(body), instruction=instruction) for instruction in body.instructions]
     requests = [service.limits.check_search(request) for request in unchecked]
     searches = (service.search(name, request, wait=service.limits.seconds) for request in requests)
@@ -263,7 +269,8 @@ async def compare(
     def work() -> dict[str, Any]:
         from retriever.clusters.comparing import compare_ranks
 
-        return compare_ranks(first.result, second.result).to_json()
+        faults = [each.result.to_json()["reader_fault"] for each in (first, second)]
+        return {**compare_ranks(first.result, second.result).to_json(), "reader_faults": faults}
 
     return answer(await service.workers.run(work))
 

@@ -16,6 +16,7 @@ from retriever.api.mcp.context import (
     hit_of,
     verdict_of,
 )
+from retriever.api.service import for_clients
 from retriever.core.requests import SearchRequest
 from retriever.core.results import KnownAnswers
 from retriever.forms import made, tool_arguments
@@ -41,7 +42,8 @@ async def search(context: ToolContext, *, index: IndexName = "", **options: obje
     instruction for that document. path `lazy` means that not every document has been read under the instruction.
     `verdict` says whether the model follows the instruction at all; null where nobody has looked: call `diagnose`.
     Under a new instruction texts are read first: where that takes long, `status` is `settling` and hits are the first
-    ones, which do not go by the instruction yet; the same call gives the settled ones later.
+    ones, which do not go by the instruction yet; the same call gives the settled ones later. `reader_fault` says why a
+    language model read no further; hits then go by the answers that are stored.
     """
 
     def prepared() -> tuple[str, SearchRequest]:
@@ -56,7 +58,7 @@ async def search(context: ToolContext, *, index: IndexName = "", **options: obje
         hits = bounded.take(document["hits"], lambda hit: hit_of(bounded, name, hit), of="hits")
         subject = {key: getattr(request, key) for key in ("query", "like", "regex")}
         subject = {key: bounded.text(value) for key, value in subject.items() if value is not None}
-        kept: dict[str, Any] = {key: document[key] for key in ("instruction", "path", "mode")}
+        kept: dict[str, Any] = {key: document[key] for key in ("instruction", "path", "mode", "reader_fault")}
         kept["verdict"] = None if result.verdict is None else verdict_of(result.verdict)
         kept |= {"status": "done"} if answer.reading is None else _settling(answer.reading)
         kept |= _known(result.known_answers)
@@ -191,13 +193,15 @@ def _hits(index: Index, bounded: Bounded, query: str, instructions: tuple[str, s
     from retriever.clusters.comparing import compare_ranks
 
     request = SearchRequest(query, k=_HITS, where=where)
-    first, second = index.search_many([replace(request, instruction=each) for each in instructions])
+    results = index.search_many([replace(request, instruction=each) for each in instructions])
+    first, second = map(for_clients, results)
     compared = compare_ranks(first, second)
     return {
         "query": query,
         "overlap": round(compared.overlap, 4),
         "paths": [result.path for result in compared.results],
         "verdicts": _sentences(compared.sides),
+        "reader_faults": [result.reader_fault and str(result.reader_fault) for result in compared.results],
         "filters": [result.known_answers and result.known_answers.sentence for result in compared.results],
         "documents": bounded.take(compared.moved, lambda moved: moved.to_json(), of="documents"),
     }

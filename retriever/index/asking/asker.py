@@ -14,7 +14,7 @@ from retriever.core.text import is_blank
 from retriever.core.types import Ids
 from retriever.encoders.answers.places import METHOD, find_place
 from retriever.index.asking.consent import Consent
-from retriever.index.asking.limits import Budget
+from retriever.index.asking.limits import KEPT_HINT, Budget
 from retriever.index.sources.answers import Reader
 from retriever.store.asking import owner_name
 from retriever.store.database import Store
@@ -91,7 +91,7 @@ class Asker:
                 budget.save()
         return Reader(name, known)
 
-    def answer(self, by: Reader, question: str, ids: Ids, budget: Budget, on_texts: OnTexts | None = None) -> None:
+    def answer(self, by: Reader, question: str, ids: Ids, budget: Budget, on_texts: OnTexts | None = None) -> int:
         """Ask about those of some texts that were not asked about, and store every answer as it comes.
 
         Texts beyond a limit stay unread, which the budget counts.
@@ -102,6 +102,9 @@ class Asker:
             ids: contents, the most wanted first.
             budget: the limits, and what was spent.
             on_texts: told of the progress.
+
+        Returns:
+            How many texts a limit left unread.
 
         Raises:
             ConsentError: the model is at a host that nobody allowed; nothing was sent.
@@ -115,7 +118,7 @@ class Asker:
             )
         run = _Run(self._store, model, by, question, budget, on_texts, len(ids))
         try:
-            run.finish(list(map(int, ids)))
+            return run.finish(list(map(int, ids)))
         finally:
             self._store.claims.release(run.owner)
 
@@ -144,7 +147,7 @@ class Asker:
         model = self._allowed(name)
         room = budget.room(budget.spent.texts)
         if room is not None and texts > room:
-            raise ReadingLimitError("A limit of texts is reached.", hint="--max-texts and settings.toml hold limits.")
+            raise ReadingLimitError("A limit of texts is reached.", hint=KEPT_HINT)
         budget.begin()
         budget.spent.texts += texts
         try:
@@ -188,11 +191,11 @@ class _Run:
     ) -> None:
         self._store, self._model, self._by, self._question = store, model, by, question
         self._budget, self._on_texts, self._total = budget, on_texts, total
-        self._done = 0
+        self._done = self._unread = 0
         self.owner = owner_name(uuid4().hex)
 
-    def finish(self, wanted: list[int]) -> None:
-        """Ask until every text was answered, refused, or is beyond a limit."""
+    def finish(self, wanted: list[int]) -> int:
+        """Ask until every text was answered, refused, or is beyond a limit; return how many are that."""
         until = self._budget.begin()
         claims, author = self._store.claims, self._by.fingerprint
         while wanted:
@@ -208,7 +211,9 @@ class _Run:
             self._tell()
             time.sleep(_PAUSE)
         asked = self._store.answers.asked(author, self._question)
-        self._budget.spent.unread += len(np.setdiff1d(wanted, asked))
+        self._unread += len(np.setdiff1d(wanted, asked))
+        self._budget.spent.unread += self._unread
+        return self._unread
 
     def _claim(self, wanted: list[int]) -> Ids:
         """Claim as many texts as a limit leaves room for, and count them as sent today."""
@@ -252,7 +257,7 @@ class _Run:
                 self._model.answer(
                     [texts[content] for content in asked], self._question, keep=keep, spend=self._budget, until=until
                 )
-            spent.unread += len(left)
+            self._unread += len(left)
         finally:
             self._budget.save(-len(left))
             self._store.claims.release(self.owner)

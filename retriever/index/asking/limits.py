@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 SETTINGS = "settings.toml"
 """The file of limits, in the folder that indexes lie in."""
 
+KEPT_HINT = f"Answers until now are kept. {SETTINGS} holds limits, and so do --max-texts and --max-tokens."
+"""The next step where a limit is reached."""
+
 _TABLES = {
     "reading": {"max_texts": "texts", "max_tokens": "tokens", "minutes": "minutes"},
     "day": {"max_texts": "day_texts", "max_tokens": "day_tokens"},
@@ -152,10 +155,7 @@ class Budget:
 
 
 def _reached(limit: str) -> ReadingLimitError:
-    return ReadingLimitError(
-        f"The limit of {limit} is reached.",
-        hint=f"Answers until now are kept. {SETTINGS} holds limits, and so do --max-texts and --max-tokens.",
-    )
+    return ReadingLimitError(f"The limit of {limit} is reached.", hint=KEPT_HINT)
 
 
 def read_limits(folder: Path) -> ReadingLimits:

@@ -15,6 +15,7 @@ from retriever.core.errors import ConsentError, EncoderError, IndexDamagedError,
 from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.results import SearchPath, SearchResult, Settling
 from retriever.core.types import Embeddings, Ids
+from retriever.index.asking.limits import KEPT_HINT
 from retriever.index.encoding import OnTexts, texts_read, with_steps
 from retriever.index.filtering import request_filter
 from retriever.index.open_views import OpenViews
@@ -56,8 +57,8 @@ from retriever.store.views import View
 
 T = TypeVar("T")
 
-Ask = Callable[[Source, Ids, OnTexts | None], None]
-"""Has a language model answer about texts for a source (`index.completing.ask`)."""
+Ask = Callable[[Source, Ids, OnTexts | None], int]
+"""Has a language model answer about texts for a source; gives how many stay unread (`index.completing.ask`)."""
 
 STEP = 1e-4
 """Of the score between two texts that a view lacks, in the order of the candidates."""
@@ -217,16 +218,13 @@ class Searcher:
             whole = all(result.path == "complete" for result in results)
             same = before is not None and read > 0 and same_hits(before, results)
             exhausted = not wanted and reading.read == len(reading.tried)
-            settled = (whole or exhausted or same) and not reading.fault
             changed = None if before is None else changed_hits(before, results)
-            progress = Settling(number + 1, reading.read, changed, settled)
-            final = (
-                settled or not read or bool(reading.fault) or number + 1 == most
-            )  # what cannot be read now may be another time
-            if (
-                settled or (final and read)
-            ) and not reading.fault:  # the last round's list stands: asked again, the search gives the same one
+            stopped = reading.fault is not None  # what cannot be read now may be another time
+            settled = not stopped and (whole or exhausted or same)
+            final = settled or stopped or not read or number + 1 == most
+            if settled or (final and read and not stopped):  # asked again, the search gives the same list
                 note_settled(self._store, begun.asked, self._options, last)
+            progress = Settling(number + 1, reading.read, changed, settled)
             yield [replace(result, final=final, settling=progress, reader_fault=reading.fault) for result in results]
             if final:
                 return True
@@ -337,9 +335,10 @@ class Searcher:
 
         reading.tried.update(chosen.tolist())
         try:
-            self._ask(source, chosen, notify)
+            if unread := self._ask(source, chosen, notify):
+                raise ReadingLimitError(f"A limit is reached: {unread} texts stay unread.", hint=KEPT_HINT)
         except (ConsentError, EncoderError, ReadingLimitError) as error:
-            reading.fault = str(error)
+            reading.fault = error
         read = len(chosen) - len(self._store.vectors.missing(source.view_id, chosen))
         reading.read += read
         return len(chosen), read

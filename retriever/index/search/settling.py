@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from retriever.core.errors import RetrieverError
 from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.results import SearchResult
 from retriever.core.types import Embeddings
@@ -71,7 +72,7 @@ class Reading:
         read: texts that were read.
         ahead: texts that the next round will read, about, as far as it is known that there is one.
         tried: texts that were read or asked about, with or without success.
-        fault: why a language model cannot be asked; empty where it can.
+        fault: why a language model cannot be asked; None where it can.
     """
 
     begun: Unfinished
@@ -80,7 +81,7 @@ class Reading:
     read: int = 0
     ahead: int = 0
     tried: set[int] = field(default_factory=set)
-    fault: str = ""
+    fault: RetrieverError | None = None
 
 
 def same_hits(before: Sequence[SearchResult], after: Sequence[SearchResult]) -> bool:
