@@ -127,7 +127,7 @@ def complete_with(
     return served
 
 
-def ask(opened: Opened, source: Source, contents: Ids, on_texts: OnTexts | None = None) -> None:
+def ask(opened: Opened, source: Source, contents: Ids, on_texts: OnTexts | None = None) -> int:
     """Ask a language model about those of some texts that nobody was asked about, and embed the answers.
 
     Where no language model serves the source, nothing is asked; answers that are stored are embedded.
@@ -138,13 +138,17 @@ def ask(opened: Opened, source: Source, contents: Ids, on_texts: OnTexts | None 
         contents: the texts, the most wanted first.
         on_texts: called with texts answered and texts asked about.
 
+    Returns:
+        How many of the texts stay unread because a limit is reached.
+
     Raises:
         ConsentError: the model is at a host that nobody allowed; nothing was sent.
         EncoderError: it cannot be asked; what was answered is kept.
     """
     try:
         if isinstance(source, Answers) and source.by.name and len(wanted := source.unasked(contents)):
-            opened.asker.answer(source.by, source.instruction, wanted, opened.budget, on_texts)
+            return opened.asker.answer(source.by, source.instruction, wanted, opened.budget, on_texts)
+        return 0
     finally:
         catch_up(opened.sources, source)
 

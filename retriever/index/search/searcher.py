@@ -56,8 +56,8 @@ from retriever.store.views import View
 
 T = TypeVar("T")
 
-Ask = Callable[[Source, Ids, OnTexts | None], None]
-"""Has a language model answer about texts for a source (`index.completing.ask`)."""
+Ask = Callable[[Source, Ids, OnTexts | None], int]
+"""Has a language model answer about texts for a source; how many a limit leaves unread (`index.completing.ask`)."""
 
 STEP = 1e-4
 """Of the score between two texts that a view lacks, in the order of the candidates."""
@@ -337,7 +337,8 @@ class Searcher:
 
         reading.tried.update(chosen.tolist())
         try:
-            self._ask(source, chosen, notify)
+            if self._ask(source, chosen, notify):
+                reading.fault = "A limit is reached of what language models are asked."
         except (ConsentError, EncoderError, ReadingLimitError) as error:
             reading.fault = str(error)
         read = len(chosen) - len(self._store.vectors.missing(source.view_id, chosen))
