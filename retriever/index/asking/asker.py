@@ -257,7 +257,7 @@ class _Run:
                 )
             return len(left)
         finally:
-            self._budget.save(-len(left))
+            self._budget.save(len(asked) - len(left) - len(ids))  # all were counted as sent
             self._store.claims.release(self.owner)
 
     def _tell(self) -> None:
