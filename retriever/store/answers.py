@@ -18,6 +18,8 @@ GIVEN = "given"
 """Stands for whoever gives answers, where no language model does."""
 
 _WANTED = "SELECT answer_id, author, question, content_id, answer, reason, checksum FROM answers"
+_BY_AUTHOR = "SELECT DISTINCT content_id FROM answers WHERE question = ? AND author IN (?, ?, ?)"
+_ASCENDING = "ORDER BY content_id"
 _AMONG = "content_id IN (SELECT value FROM json_each(?1)) AND question = ?2"
 
 
@@ -25,6 +27,10 @@ def answer_checksum(author: str, question: str, content_id: int, answer: str | N
     """Return the CRC-32 of an answer's row."""
     row = [author, question, str(content_id), "" if answer is None else f"={answer}", reason]
     return zlib.crc32("\0".join(row).encode("utf-8", "surrogatepass"))
+
+
+def _those_of(author: str, question: str) -> tuple[str, str, str, str]:
+    return question, author, PROGRAM, PERSON
 
 
 class AnswerTable(Table):
@@ -84,18 +90,19 @@ class AnswerTable(Table):
 
     def held(self, author: str, question: str) -> Ids:
         """Return the texts whose answer to a question is known, given or by the author, ascending."""
-        return self._contents(author, question, "AND answer IS NOT NULL")
+        return as_ids(self._db.rows(f"{_BY_AUTHOR} AND answer IS NOT NULL {_ASCENDING}", _those_of(author, question)))
 
     def asked(self, author: str, question: str) -> Ids:
         """Return the texts that need not be asked about, ascending: answered, or refused by the author."""
-        return self._contents(author, question, "")
+        return as_ids(self._db.rows(f"{_BY_AUTHOR} {_ASCENDING}", _those_of(author, question)))
 
-    def _contents(self, author: str, question: str, further: str) -> Ids:
-        return as_ids(
+    def authors(self, author: str, question: str) -> dict[int, str]:
+        """Return who gave the answer that stands, by content id: a person, else a program, else the author."""
+        return dict(
             self._db.rows(
-                f"SELECT DISTINCT content_id FROM answers WHERE question = ? AND author IN (?, ?, ?) {further} "
-                "ORDER BY content_id",
-                (question, author, PROGRAM, PERSON),
+                "SELECT content_id, author FROM answers WHERE question = ?1 AND author IN (?2, ?3, ?4) "
+                "AND answer IS NOT NULL ORDER BY author = ?3, author = ?4",
+                _those_of(author, question),
             )
         )
 
