@@ -99,6 +99,16 @@ class AnswerTable(Table):
             )
         )
 
+    def authors(self, author: str, question: str) -> dict[int, str]:
+        """Return who gave the answer that stands, by content id: a person, else a program, else the author."""
+        return dict(
+            self._db.rows(
+                "SELECT content_id, author FROM answers WHERE question = ?1 AND author IN (?2, ?3, ?4) "
+                "AND answer IS NOT NULL ORDER BY author = ?3, author = ?4",
+                (question, author, PROGRAM, PERSON),
+            )
+        )
+
     def count_paid(self, author: str, question: str) -> int:
         """Count the texts that a language model was asked about under a question, refused or not."""
         counted = "SELECT COUNT(*) FROM answers WHERE question = ? AND author = ?"

@@ -315,6 +315,21 @@ class Teaching:
             0 if shown is None else store.vectors.count_live(shown.view_id),
         )
 
+    def answered_by(self, instruction: str) -> dict[str, int]:
+        """Count the distinct texts that have an answer to a question by who gave it.
+
+        Returns:
+            By the name of the language model that serves the question, ``person`` and ``program``, without zeros.
+
+        Raises:
+            UsageError: there is no question.
+        """
+        store, question = self._opened.store, question_of_answers(instruction)
+        author, reader = answering_author(self._opened, instruction), self.reader(instruction)
+        live = set(store.documents.live_contents().tolist())
+        authors = store.answers.authors(author, question).items()
+        return dict(Counter(reader if by == author else by for content, by in authors if content in live))
+
     def texts_to_answer(self, instruction: str, count: int = 10, query: str = "") -> list[Document]:
         """Return texts without an answer to a question that are worth one most, for `give_answers`; none is read.
 
