@@ -65,7 +65,7 @@ class KnownAnswers:
         self.asked += len(texts)
         answers = [self._known[text, question] for text in texts]
         if spend is not None:
-            spend(sum(estimated_tokens(text) for text in texts))
+            spend.before(sum(estimated_tokens(text) for text in texts))
         if keep is not None:
             keep([Answer(row, answer) for row, answer in enumerate(answers)])
         return Answered([*answers])

@@ -10,7 +10,6 @@ import numpy as np
 from ask_data import Material, Question
 from ask_readers import NAME, Known, in_process
 from numpy.typing import NDArray
-from retriever.index.teaching.readers import DEFAULT
 
 from retriever.clusters.arithmetic.kmeans import spherical_kmeans
 from retriever.core.protocols import Encoder
@@ -18,7 +17,7 @@ from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.results import SearchResult
 from retriever.core.types import Document
 from retriever.evaluation.scores import Score, difference, mean_score
-from retriever.index.completing import complete_with
+from retriever.index.teaching.answering import DEFAULT
 from retriever.workspace import Index
 
 K = 10
@@ -193,7 +192,7 @@ def read_all(index: Index, questions: Sequence[str], reader: str) -> None:
     """Let a reader read every text under some questions."""
     for question in questions:
         index.teaching.read_by(question, reader)
-        complete_with(index._opened, [question], index._opened.store.documents.live_contents(), part=False)
+        index.teaching.read(question)
 
 
 def interval(score: Score) -> list[float]:

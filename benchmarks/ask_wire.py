@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from unittest.mock import patch
 
 from ask_data import Material
 from ask_readers import Known, on_the_wire, replaying, traffic
@@ -17,7 +18,7 @@ from retriever.encoders.answers.refusals import CALL_SECONDS
 TEXTS = 60
 POISONS = 20
 PATIENCE = 1
-"""Seconds that a call may take here."""
+"""Whole seconds that a call may take here."""
 
 ANSWER = "refund"
 ORDERS = {
@@ -57,12 +58,11 @@ def faults(material: Material) -> dict[str, Any]:
         material: the corpus; its first texts are read under its first question.
     """
     known, question = material.answers(), material.questions[0].question
-    os.environ[CALL_SECONDS] = str(PATIENCE)
     texts = [text.text for text in material.texts[:TEXTS]]
     report = {}
     for name, fault in FAULTS.items():
         model = replaying(known)
-        with on_the_wire(model) as reader:
+        with patch.dict(os.environ, {CALL_SECONDS: str(PATIENCE)}), on_the_wire(model) as reader:
             answerer = ChatAnswerer(reader)
             answerer.probe()
             met, model.then = len(model.requests), deque([None, None, fault] * 4)

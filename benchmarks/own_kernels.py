@@ -35,7 +35,7 @@ QUESTIONS = (INSTRUCTION, "How does the customer feel about it?", "What broke or
 
 COLD = {
     "bert query": ("minilm", ""),
-    "bert query, torch": ("minilm", "import retriever.encoders.bert.reader as r; r.ARRAY_TOKENS = 0"),
+    "bert query, torch": ("minilm", "import retriever.encoders.bert.encoder as r; r.ARRAY_TOKENS = 0"),
     "llama query": ("default", ""),
     "llama query, theirs": (
         "default",

@@ -208,7 +208,7 @@ def review_card(card: Card, *, menu: Callable[[Card], None] | None = None) -> No
         head = [f"**{card.rank}**" if card.rank else "", card.stars, product, about, moved]
         st.markdown("&ensp;".join(filter(None, head)) or plain(card.id))
         if card.label:
-            st.markdown(f":blue-badge[{plain(card.label)}] :gray[labeled by hand]")
+            st.markdown(f":blue-badge[{plain(card.label)}] :gray[labeled]")
         if card.words:
             st.markdown(" ".join(f":gray-badge[{plain(word)}]" for word in card.words))
         marked_text(*card.parts)

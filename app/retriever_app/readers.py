@@ -77,15 +77,13 @@ def unanswered(status: AnswersStatus, reasons: str) -> str:
 
     Args:
         status: of the question.
-        reasons: why answers to any question did not come since the app opened the index, counted.
+        reasons: why the language model did not answer, counted.
     """
     lacking = status.texts - status.answers
     if lacking <= 0:
         return ""
     said = f"{lacking:,} of {text.count(status.texts, 'different text')} {'has' if lacking == 1 else 'have'} no answer."
-    if not reasons:
-        return said
-    return f"{said} Answers to any question that failed since the app opened the index: {reasons}"
+    return f"{said} {reasons}".strip()
 
 
 def search_sends() -> str:

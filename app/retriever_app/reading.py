@@ -16,7 +16,7 @@ from retriever.index.teaching.answering import DEFAULT
 from retriever.serving.jobs import Job
 from retriever.workspace import Index
 from retriever_app import readers, resources, state
-from retriever_app.components import action_button, attempt, ended, show_attempt, show_problem
+from retriever_app.components import action_button, attempt, ended, show_attempt
 from retriever_app.readers import AnswerRow
 from retriever_app.text import plain
 
@@ -76,31 +76,34 @@ def offer_titles(index: Index, clusters: int, begin: Callable[[ReaderPlace], Non
 
 
 def ready(index: Index, question: str, sends: str) -> bool:
-    """Return whether work under a question may begin; else draw what it would send, with a button that agrees.
+    """Return whether work under a question may begin; draw what it would send, with a button that agrees.
 
-    Arguments as for `offer`. Work that sends nothing may begin.
+    Arguments as for `offer`. Work that sends nothing may begin: any, until the host is allowed.
     """
     question = question.strip()
     reader = index.teaching.reader(question) if question else ""
-    if not readers.reads(reader) or (index.identity, question, reader, sends) in st.session_state.get(_AGREED, ()):
+    place = _place(index, reader) if readers.reads(reader) else None
+    if place is None:  # nothing can be sent
         return True
+    agreed = (index.identity, question, reader, sends) in st.session_state.get(_AGREED, ())
     status = index.teaching.answers_status(question)
-    if status.answers >= status.texts:
+    if (place.allowed and agreed) or status.answers >= status.texts:
         return True
-    try:
-        place = index.teaching.place(reader)
-    except EncoderError as error:
-        show_problem(error)
-        return False
     with st.container(border=True):
         _consent(index, place, sends, _READ, lambda: _agree(index, question, reader, sends))
-    return False
+    return not place.allowed
+
+
+def serving_name(index: Index, question: str | None) -> str:
+    """Name who serves a question, and whether it may be asked: what that finds depends on both."""
+    reader = index.teaching.reader(question) if question else ""
+    place = _place(index, reader)
+    return f"{reader} {place is not None and place.allowed}"
 
 
 def state_name(index: Index, question: str | None) -> str:
-    """Name what answers to a question depend on besides the index's revision: who reads it, and corrections."""
-    reader = index.teaching.reader(question) if question else ""
-    return f"{reader} {st.session_state.get(_CORRECTED, 0)}"
+    """Name what answers to a question depend on besides the index's revision: who serves it, and corrections."""
+    return f"{serving_name(index, question)} {st.session_state.get(_CORRECTED, 0)}"
 
 
 def show_answers(index: Index, question: str | None, rows: Sequence[AnswerRow]) -> None:
@@ -126,7 +129,7 @@ def _correct(index: Index, question: str, rows: Sequence[AnswerRow]) -> None:
 
     show_attempt()
     st.caption("Click an answer to edit it. Your answer replaces the language model's; an empty one restores that.")
-    if said := readers.unanswered(index.teaching.answers_status(question), index.teaching.spent.reasons):
+    if said := readers.unanswered(index.teaching.answers_status(question), index.teaching.refusals(question)):
         st.caption(plain(said))
     st.data_editor(
         [{"answer": row.answer, "review": row.beginning} for row in rows],
@@ -145,6 +148,14 @@ def _correct(index: Index, question: str, rows: Sequence[AnswerRow]) -> None:
 
 def _offers(index: Index) -> tuple[list[ReaderPlace], str]:
     return readers.offers(index.teaching.place, os.environ.get(readers.VARIABLE, ""), index.teaching.readers())
+
+
+def _place(index: Index, reader: str) -> ReaderPlace | None:
+    """Return where a reader gets texts; None where it has no endpoint."""
+    try:
+        return index.teaching.place(reader)
+    except EncoderError:
+        return None
 
 
 def _choose(places: Sequence[ReaderPlace]) -> ReaderPlace:

@@ -11,7 +11,7 @@ import streamlit as st
 from retriever.core.errors import RetrieverError
 from retriever.core.results import IndexStatus
 from retriever.index import profiling
-from retriever.index.asking.limits import ReadingLimits, read_limits
+from retriever.index.asking.limits import read_limits
 from retriever.index.profiling import Columns, Profile
 from retriever.serving.jobs import Jobs
 from retriever.serving.pools import MOST_OPEN, EncoderPool, IndexFolder, IndexPool, index_folder
@@ -80,19 +80,13 @@ def made_with(model: Path) -> list[str]:
 def open_index(name: str) -> Index:
     """Return an index, open; all sessions share its files until its database is replaced by another.
 
-    What a language model reads through it is limited by `settings.toml`, each time anew.
+    What language models are asked through it is a reading of its own, which `settings.toml` limits.
 
     Raises:
         IndexNotFoundError: there is none of that name, or no longer.
         InputError: the settings cannot be read.
     """
-    index, limits = _indexes(folder()).get(name), read_limits(folder().folder)
-    return index if limits == ReadingLimits() else _limited(index, index.identity, limits)
-
-
-@st.cache_resource(show_spinner=False, max_entries=MOST_OPEN)
-def _limited(_index: Index, name: str, limits: ReadingLimits) -> Index:
-    return limited(_index, limits)
+    return limited(_indexes(folder()).get(name), read_limits(folder().folder))
 
 
 @st.cache_resource(show_spinner=False)

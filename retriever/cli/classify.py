@@ -100,8 +100,8 @@ def classify(  # noqa: PLR0913 - one parameter per option
         clustering: Clustering
         if propose:
             reading.begin(opened, instruction)
-            offer = partial(opened.clusterings.propose, instruction, where=where, progress=line.show)
-            _show_proposal(reading.with_consent(opened, offer), file, json=json)
+            proposal = opened.clusterings.propose(instruction, where=where, progress=line.show)
+            _show_proposal(proposal, file, json=json)
             return
         if saved is not None:
             clustering = _saved(opened, saved, as_rows, line)

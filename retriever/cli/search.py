@@ -53,17 +53,15 @@ def search(
     requests = [made(SearchRequest, options, query=query) for query in queries]
     reading = made(Reading, options, reader=None)
     with reading.opened(index, device) as opened:
-        reading.begin(opened, requests[0].instruction or "", requests[0].reader)
-
-        def searched() -> "list[SearchResult]":
-            if several:
-                return opened.search_many(requests)
-            return [_final(opened, requests[0], show_first=not json and sys.stdout.isatty())]
-
-        results = searched()
+        reading.begin(opened, requests[0].instruction or "", requests[0].reader, required=False)
+        if several:
+            results = opened.search_many(requests)
+        else:
+            results = [_final(opened, requests[0], show_first=not json and sys.stdout.isatty())]
         if not json:
             _render(opened, results, explain=explain)  # before seconds go into the verdict
             say_known(results[0].known_answers)
+            _say_fault(results)
         results = _judged(opened, results)
     if json:
         documents = [result.to_json() for result in results]
@@ -114,8 +112,12 @@ def _render(opened: "Index", results: list["SearchResult"], *, explain: bool) ->
         if explain:
             output.say(_measures(result))
         _render_hits(result.hits if explain else result.shown.hits, explain=explain)
-        if result.reader_fault:
-            output.say(printable(f"The reader cannot be asked: {result.reader_fault}"))
+
+
+def _say_fault(results: list["SearchResult"]) -> None:
+    """Say why the language model that serves the instruction cannot be asked; nothing where it can."""
+    if fault := next((result.reader_fault for result in results if result.reader_fault), None):
+        output.say(printable(f"The reader cannot be asked: {fault}"))
 
 
 def _header(result: "SearchResult") -> str:

@@ -32,6 +32,14 @@ class SearchRequest:
     One of ``query`` and ``like`` says what to look for. Without either, ``regex`` alone ranks documents by the number
     of its matches. A blank instruction or filter is none.
 
+    >>> SearchRequest("stopped working", instruction="What broke?", k=3).mode
+    'auto'
+    >>> SearchRequest(regex="(?i)charg(er|ing)", instruction=" ").instruction is None
+    True
+    >>> SearchRequest("kettle", like="r-17")
+    Traceback (most recent call last):
+    retriever.core.errors.UsageError: A query and like exclude each other. Leave out one of them.
+
     Raises:
         UsageError: nothing is looked for, two options exclude each other, a text is empty, a number is out of its
             range, or the regular expression is none.
@@ -95,6 +103,10 @@ class SearchRequest:
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
     """How far a search goes.
+
+    >>> options = SearchOptions(rounds=1)
+    >>> options.word_weight, options.among_answers().word_weight
+    (0.2, 0.05)
 
     Attributes:
         candidates: depth of the rankings that are fused, and that a lazy search takes its candidates from.

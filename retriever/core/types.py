@@ -43,6 +43,10 @@ class Part:
 class Document:
     """One document of a corpus.
 
+    >>> document = Document("r-17", "The lid broke.", {"stars": 2})
+    >>> document.metadata["stars"], document.parent_id, document.number
+    (2, 'r-17', 0)
+
     Attributes:
         id: unique within the corpus.
         text: what is embedded and searched; a title, where there is one, is its first line.

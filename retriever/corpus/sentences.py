@@ -2,7 +2,7 @@
 
 Where sentences end is sentencex's to say (Wikimedia's rules for abbreviations, numbers, quotes and many scripts). Ours
 is what reviews need besides: lines of a list are sentences, what says nothing alone is joined to its neighbour, and
-what no reader would read to its end is cut.
+what no encoder would read to its end is cut.
 """
 
 import re
@@ -12,7 +12,7 @@ from itertools import pairwise
 from retriever.core.types import Span
 
 LONGEST = 400
-"""Characters of a unit, about seventy words: readers cut longer texts. Half as many in scripts without spaces."""
+"""Characters of a unit, about seventy words: encoders cut longer texts. Half as many in scripts without spaces."""
 
 _LANGUAGE = "en"  # its abbreviations; the marks that end a sentence are those of all scripts
 _BORDERS = re.compile(

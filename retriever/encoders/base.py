@@ -23,7 +23,7 @@ from retriever.core.types import JSON, Encoded
 from retriever.encoders.backbone import Backbone
 from retriever.encoders.methods import DEFAULT_TEMPLATE, EncoderOptions
 from retriever.encoders.reading import BatchOutput, EncodedBatch, PromptPieces, TextBatch, prompt_pieces, read_prompts
-from retriever.encoders.readout import Shares, WordReader
+from retriever.encoders.readout import Shares, WordReadout
 from retriever.encoders.tokenize import distinct, plan_batches, token_budget
 
 
@@ -207,10 +207,10 @@ class PromptEncoder(Encoder):
         return read_prompts(self.backbone, batch, pieces, tail, reads_on=self.reads_on)
 
     @cached_property
-    def words(self) -> WordReader:
+    def words(self) -> WordReadout:
         """The table that turns vocabulary probabilities into words."""
         tokenizer = self.backbone.tokenizer
-        return WordReader(tokenizer.vocabulary(), tokenizer.special_ids, self.backbone.device)
+        return WordReadout(tokenizer.vocabulary(), tokenizer.special_ids, self.backbone.device)
 
 
 def tensor_digest(tensor: Tensor) -> str:

@@ -90,7 +90,7 @@ _SPACES = "\u0120\u2581"  # how byte-level BPE and SentencePiece write a space
 _WORD = re.compile(r"[^\W\d_][\w'-]{2,}")
 
 
-class WordReader:
+class WordReadout:
     """Maps tokens that begin a word to that word, in lower case; fragments, symbols and stopwords map to nothing.
 
     ``tokens`` are the model's vocabulary by id, ``special`` the ids of control tokens.

@@ -15,8 +15,8 @@ from retriever.core.protocols import CHARACTERS_PER_TOKEN, Encoder, EncoderSpec,
 from retriever.core.similarity import normalise
 from retriever.core.text import composed, is_blank
 from retriever.core.types import Embeddings, Encoded, Ids
+from retriever.encoders.bert.encoder import BertEncoder
 from retriever.encoders.bert.layout import read_layout
-from retriever.encoders.bert.reader import BertEncoder
 from retriever.encoders.device import pick_device, pick_dtype
 from retriever.encoders.methods import EncoderOptions
 from retriever.encoders.sources import find_source

@@ -6,7 +6,7 @@ and ``rows`` with ``text`` and ``answers``, one for each question.
 
 Measured are all triplets that the texts of a grid allow: who is near whom under one question, and whether another
 turns that over. A text that is the anchor of any weighs as much as every other. Two cosines that are equal count half,
-so that a reader which ignores the question has two success rates that add up to exactly 1 and a reversal score of at
+so that an encoder which ignores the question has two success rates that add up to exactly 1 and a reversal score of at
 most 50.
 """
 

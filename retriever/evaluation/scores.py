@@ -28,7 +28,7 @@ class Score:
         resampled: (RESAMPLES,) the value on every resample. Two encoders scored with one seed share their resamples,
             so their difference has a paired interval. Empty where nothing can be resampled.
         headline: whether it enters the suite's mean and its picture.
-        note: what a reader has to know beside it.
+        note: to know beside it.
     """
 
     task: str

@@ -67,7 +67,7 @@ def reversal(bench: Bench) -> Iterator[Score]:
     """Yield the reversal score of every two kinds whose answers are known of the same texts, and means over pairs.
 
     For kinds a and b and texts i, j, k with y_a(i) = y_a(j) != y_a(k) and y_b(i) = y_b(k) != y_b(j) it is the harmonic
-    mean of P[sim_a(i, j) > sim_a(i, k)] and P[sim_b(i, k) > sim_b(i, j)]. A reader that ignores the question has one
+    mean of P[sim_a(i, j) > sim_a(i, k)] and P[sim_b(i, k) > sim_b(i, j)]. An encoder that ignores the question has one
     similarity for both: the two sum to 1, and the score is at most 50. The mean of a family, or of another
     group, is over the pairs with at least one of its kinds.
 

@@ -139,7 +139,7 @@ def ask(opened: Opened, source: Source, contents: Ids, on_texts: OnTexts | None 
         on_texts: called with texts answered and texts asked about.
 
     Returns:
-        How many texts a limit left unread.
+        How many of the texts stay unread because a limit is reached.
 
     Raises:
         ConsentError: the model is at a host that nobody allowed; nothing was sent.

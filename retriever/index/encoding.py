@@ -71,7 +71,7 @@ def texts_read(
     """Return what turns numbers of tokens that are read of some texts into numbers of texts, about.
 
     Args:
-        encoder: what reads them.
+        encoder: of the vectors.
         texts: those that are read now.
         on_texts: told of them; None for nobody.
         before: texts that were read already.

@@ -246,7 +246,7 @@ class Opened(Closing):
                 self._given_plain = load_base(device=self.device)
         plain = self._given_plain if isinstance(self._given_plain, Encoder) else None
         if plain is not None and plain.fingerprint == self._given.fingerprint:
-            plain = None  # one encoder, named twice, is one reader
+            plain = None  # one encoder, named twice, counts once
         with self.store.transaction():
             self.store.settings.set(ENCODER, encoding.describe(self._given))
             if plain is not None:

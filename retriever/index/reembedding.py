@@ -104,7 +104,7 @@ def reembed(
             current.plain if plain is None else None if plain == "none" else describe(plain),
         )
         if wanted.plain is not None and wanted.plain["fingerprint"] == wanted.question["fingerprint"]:
-            wanted = EncoderDescriptions(wanted.question)  # one encoder, named twice, is one reader
+            wanted = EncoderDescriptions(wanted.question)  # one encoder, named twice, counts once
         if _same(wanted.question, current.question) and _same(wanted.plain, current.plain):
             raise UsageError(f"{path} is embedded with {_names(wanted)} already.")
         views = [view for view in store.views.all() if current.make(view)]

@@ -341,7 +341,7 @@ class QueuedEncoder(WrappedEncoder):
     """An encoder whose texts are read by a thread of a queue, together with what others ask of it.
 
     Args:
-        encoder: what reads in the end.
+        encoder: it reads in the end.
         queue: what it shares with all others.
     """
 

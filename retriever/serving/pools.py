@@ -42,7 +42,7 @@ class _Recent(OrderedDict[_K, _V]):
 
 
 MOST_LOADED = 4
-"""Encoders that stay loaded: both readers of two kinds of index."""
+"""Encoders that stay loaded: both encoders of two kinds of index."""
 
 
 class EncoderPool:

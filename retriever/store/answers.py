@@ -67,7 +67,7 @@ class AnswerTable(Table):
         for answer_id, *row, checksum in self._db.rows_of(
             content_batches(content_ids),
             f"{_WANTED} WHERE {_AMONG} AND answer IS NOT NULL AND author IN (?3, ?4, ?5) "
-            "ORDER BY author = ?4, author = ?5",
+            "ORDER BY author = ?5, author = ?4",  # the last is taken
             question,
             author,
             PROGRAM,
@@ -84,17 +84,27 @@ class AnswerTable(Table):
 
     def held(self, author: str, question: str) -> Ids:
         """Return the texts whose answer to a question is known, given or by the author, ascending."""
-        return self._contents(author, question, "AND answer IS NOT NULL")
+        return self._contents(author, question, refused=False)
 
     def asked(self, author: str, question: str) -> Ids:
         """Return the texts that need not be asked about, ascending: answered, or refused by the author."""
-        return self._contents(author, question, "")
+        return self._contents(author, question, refused=True)
 
-    def _contents(self, author: str, question: str, further: str) -> Ids:
+    def _contents(self, author: str, question: str, *, refused: bool) -> Ids:
         return as_ids(
             self._db.rows(
-                f"SELECT DISTINCT content_id FROM answers WHERE question = ? AND author IN (?, ?, ?) {further} "
-                "ORDER BY content_id",
+                "SELECT DISTINCT content_id FROM answers WHERE question = ? AND author IN (?, ?, ?) "
+                "AND (answer IS NOT NULL OR ?) ORDER BY content_id",
+                (question, author, PROGRAM, PERSON, refused),
+            )
+        )
+
+    def authors(self, author: str, question: str) -> dict[int, str]:
+        """Return who gave the answer that stands, by content id: a person, else a program, else the author."""
+        return dict(
+            self._db.rows(
+                "SELECT content_id, author FROM answers WHERE question = ?1 AND author IN (?2, ?3, ?4) "
+                "AND answer IS NOT NULL ORDER BY author = ?3, author = ?4",
                 (question, author, PROGRAM, PERSON),
             )
         )
@@ -103,6 +113,11 @@ class AnswerTable(Table):
         """Count the texts that a language model was asked about under a question, refused or not."""
         counted = "SELECT COUNT(*) FROM answers WHERE question = ? AND author = ?"
         return self._db.number(counted, (question, author))
+
+    def refused(self, author: str, question: str) -> dict[int, str]:
+        """Return why a language model that was asked did not answer a question, by content id."""
+        wanted = "SELECT content_id, reason FROM answers WHERE question = ? AND author = ? AND answer IS NULL"
+        return dict(self._db.rows(wanted, (question, author)))
 
     def take_back(self, question: str, content_ids: Sequence[int] | Ids) -> None:
         """Remove answers that were given; those of language models stay."""

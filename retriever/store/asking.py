@@ -4,7 +4,6 @@ import os
 import socket
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 
 from retriever.core.types import Ids
 from retriever.store.columns import as_ids, content_batches
@@ -76,12 +75,14 @@ class ClaimTable(Table):
 def _lives(owner: str) -> bool:
     """Return whether the process of a claim may be alive; on another machine nobody can tell."""
     host, pid, *_ = owner.split(" ")
-    if host != socket.gethostname():
-        return True
-    with suppress(ProcessLookupError, PermissionError):
-        os.kill(int(pid), 0)
-        return True
-    return False
+    if host == socket.gethostname():
+        try:
+            os.kill(int(pid), 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:  # there it is, another person's
+            return True
+    return True
 
 
 class SpendingTable(Table):

@@ -34,7 +34,7 @@ class _Owned:
 class Connections:
     """One SQLite connection per thread to one database file.
 
-    Threads therefore never see each other's uncommitted changes, and readers run in parallel. A connection is closed
+    Threads therefore never see each other's uncommitted changes, and searches run in parallel. A connection is closed
     when its thread ends; `close` ends them all. Every statement goes through this class, which turns sqlite3's errors
     into `RetrieverError`.
 

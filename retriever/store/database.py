@@ -139,7 +139,7 @@ class Store(Closing):
         return _told(self._db.row(_FIRST_RUN))
 
     def checkpoint(self) -> None:
-        """Move the write-ahead log into the database file and empty it, as far as running readers allow."""
+        """Move the write-ahead log into the database file and empty it, as far as running searches allow."""
         self._db.rows("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def vacuum(self) -> None:

@@ -125,7 +125,7 @@ class _Sequences:
 
 
 def _packed(backbone: TransformersBackbone) -> PackedDecoder | None:
-    """Return what reads without padding, where the model can be read so now."""
+    """Return the sequences without padding, where the model can be read so now."""
     decoder = backbone.packed if isinstance(backbone, TrainableBackbone) else None
     return decoder if decoder is not None and decoder.usable else None
 
@@ -173,11 +173,11 @@ class _Layout:
 
     def mask(self, dtype: torch.dtype) -> Tensor:
         """Return (G, 1, T, T), what is added to attention scores: 0 where a token (row) sees another (column)."""
-        reader, seen = self.block[:, :, None], self.block[:, None, :]
+        seeing, seen = self.block[:, :, None], self.block[:, None, :]
         columns = torch.arange(self.block.shape[1], device=self.block.device)
         before = columns[:, None] >= columns
         # Padding comes last and sees itself, for a row that sees nothing would be no number.
-        return added(~(before & ((seen == 0) | (seen == reader))), dtype).unsqueeze(1)
+        return added(~(before & ((seen == 0) | (seen == seeing))), dtype).unsqueeze(1)
 
 
 def _padded(rows: Sequence[Sequence[int]], width: int, value: int, device: torch.device) -> Tensor:

@@ -32,6 +32,7 @@ def indexes(tmp_path, monkeypatch):
     """Give an empty folder of indexes that the app shows, with the keyword encoder for every encoder."""
     folder = tmp_path / "indexes"
     monkeypatch.setenv(VARIABLE, str(folder))
+    monkeypatch.setenv("RETRIEVER_CONFIG", str(tmp_path / "user"))
     monkeypatch.setattr("retriever.encoders.catalog.load_encoder", load_encoder)
     st.cache_resource.clear()
     st.cache_data.clear()

@@ -1,22 +1,21 @@
 """A language model that reads a question: the pages' models, and that no page sends anything by being opened."""
 
+import threading
 from dataclasses import replace
 
 import pytest
-from answer_fakes import NAME, FakeReader
-from app_checks import PATIENCE, click, settle, shown, whole
-from app_fakes import REVIEWS, documents, load_encoder
-from retriever.index.sources.asking import Spent
-from retriever.index.teaching.readers import ReaderPlace
+from answer_fakes import NAME, FakeReader, loads
+from app_checks import PATIENCE, awaited, click, settle, shown, whole
+from app_fakes import MOOD, PRODUCT, REVIEWS, documents, load_encoder
 
 from retriever.clusters.arithmetic.estimates import Estimate
 from retriever.clusters.arithmetic.intervals import Interval
 from retriever.clusters.reading import Sampled
 from retriever.core.errors import EncoderError
 from retriever.core.types import Document
-from retriever.encoders.answers import loading
-from retriever.encoders.answers.answerer import Unread
+from retriever.index.asking.asker import ReaderPlace
 from retriever.index.teaching.unanswered import AnswersStatus
+from retriever.index.upkeep.archive import import_index
 from retriever.workspace import Index
 from retriever_app import readers, reading, resources
 from retriever_app.pages.clusters import model as clusters
@@ -26,6 +25,27 @@ WHO = "Which thing is it about?"
 HERE = ReaderPlace("chat:m", "127.0.0.1:11434", local=True, allowed=True)
 ELSEWHERE = ReaderPlace("chat:m", "api.example.com", local=False, allowed=False)
 READ = "Use this language model"
+HOST = "api.example.com"
+NAMES = (NAME, f"{NAME}-2")
+
+
+class GatedReader(FakeReader):
+    """Reaches a text of one question, and waits there for its gate.
+
+    Args:
+        gated: the question; empty for none.
+    """
+
+    def __init__(self, answers, **options):
+        super().__init__(answers, **options)
+        self.gated = ""
+        self.reached, self.gate = threading.Event(), threading.Event()
+
+    def answer(self, texts, question, **options):
+        if question == self.gated:
+            self.reached.set()
+            assert self.gate.wait(PATIENCE)
+        return super().answer(texts, question, **options)
 
 
 def place_of(name):
@@ -63,12 +83,10 @@ def test_what_is_written_in_the_table_goes_to_its_text_and_nothing_takes_it_back
 def test_the_table_says_how_many_texts_have_no_answer_and_why():
     status = AnswersStatus("chat:m", 60, 1600, 60)
     assert readers.unanswered(status, "") == "1,540 of 1,600 different texts have no answer."
-    reasons = Spent(failures={Unread.REFUSED: 1, Unread.CUT: 2}).reasons
-    assert readers.unanswered(replace(status, answers=1599), reasons) == (
-        "1 of 1,600 different texts has no answer. Answers to any question that failed since the app opened the index: "
-        "The reply was cut at the limit of tokens. (2) The model or its server refused to answer. (1)"
+    assert readers.unanswered(replace(status, answers=1599), "It refused. (1)") == (
+        "1 of 1,600 different texts has no answer. It refused. (1)"
     )
-    assert readers.unanswered(replace(status, answers=1600), reasons) == ""
+    assert readers.unanswered(replace(status, answers=1600), "It refused. (1)") == ""
 
 
 def test_answers_are_shown_with_how_many_there_are(make, app, reader):
@@ -110,12 +128,19 @@ def test_clusters_of_a_sample_show_the_estimated_share_and_never_a_raw_count(tmp
 
 @pytest.fixture
 def reader(monkeypatch):
-    """A language model on another machine, which the environment of the app names."""
-    fake = FakeReader(["kettle", "lamp", "toy"], host="api.example.com")
-    monkeypatch.setattr(loading, "load_answerer", lambda name, fingerprint="": fake)
+    """A language model on another machine, which the environment of the app names, beside another one there."""
     monkeypatch.setenv("OPENAI_BASE_URL", "https://api.example.com/v1")
     monkeypatch.setenv(readers.VARIABLE, NAME)
-    return fake
+    answers = ["kettle", "lamp.", "lamp", "toy"]
+    return loads(monkeypatch, *(GatedReader(answers, name=name, host=HOST) for name in NAMES))
+
+
+def served(folder, question=WHO, name=NAME):
+    """Let a language model serve a question of an index, and return the index, open."""
+    index = Index(folder, encoder=load_encoder())
+    index.teaching.allow(HOST)
+    index.teaching.read_by(question, name)
+    return index
 
 
 @pytest.mark.parametrize(
@@ -123,9 +148,7 @@ def reader(monkeypatch):
     [("search", {"q": "lamp"}), ("clusters", {"groups": "2"}), ("teach", {}), ("compare", {"q": "lamp"})],
 )
 def test_a_page_that_is_opened_sends_nothing(make, app, reader, page, asked):
-    with Index(make(), encoder=load_encoder()) as index:
-        index.teaching.allow("api.example.com")
-        index.teaching.read_by(WHO, NAME)
+    served(make()).close()
     session = settle(app(page, instruction=WHO, first=WHO, reader=NAME, **asked))
     assert reader.asked == []
     if page != "teach":
@@ -143,23 +166,18 @@ def test_the_search_is_begun_anew_once_the_reader_is_another(make, app, reader, 
 
 
 def test_what_may_be_sent_to_one_language_model_is_not_sent_to_another(make, app, reader):
-    with Index(make(), encoder=load_encoder()) as index:
-        index.teaching.allow("api.example.com")
-        index.teaching.read_by(WHO, NAME)
+    with served(make()) as index:
         session = settle(click(settle(app("compare", q="lamp", first=WHO)), READ))
         assert not resources.jobs().named("reader ")  # it was tried out before
         sent = len(reader.asked)
-        reader.fingerprint = "another".ljust(64, "0")
-        index.teaching.read_by(WHO, f"{NAME}-2")
+        index.teaching.read_by(WHO, NAMES[1])
     session = settle(whole(session.run()))
     assert len(reader.asked) == sent
     assert [one.label for one in session.button].count(READ) == 1
 
 
 def test_what_a_language_model_read_stands_apart_and_the_rest_is_not_read_unasked(make, app, reader):
-    with Index(make(instructions=[WHO]), encoder=load_encoder()) as index:
-        index.teaching.allow("api.example.com")
-        index.teaching.read_by(WHO, NAME)
+    with served(make(instructions=[WHO])) as index:
         index.cluster(WHO, k=2, read=3)
     session = app("model")
     table = session.dataframe[0].value
@@ -169,26 +187,23 @@ def test_what_a_language_model_read_stands_apart_and_the_rest_is_not_read_unaske
     assert next(one for one in session.button if one.label == "Read the remaining reviews").disabled
 
 
-def test_each_reading_of_the_app_keeps_to_the_limits_of_the_settings(make, app, reader):
+def test_each_search_of_the_app_keeps_to_the_limits_of_the_settings(make, app, reader):
     folder = make()
-    with Index(folder, encoder=load_encoder()) as index:
-        index.teaching.allow("api.example.com")
-        index.teaching.read_by(WHO, NAME)
+    served(folder).close()
     settings = folder.parent / "settings.toml"
-    settings.write_text("[reading]\nmax_texts = 2\n")
-    for count in (2, 4):
+    settings.write_text("[reading]\nmax_tokens = 8\n")
+    for unread in (4, 2):
         session = settle(settle(click(settle(app("search", q="lamp", instruction=WHO)), READ)))
-        assert len(reader.asked) == count
-    assert "The language model did not read 2 reviews: a limit in settings" in shown(session).replace("\\", "")
+        assert len(reader.asked) == len(REVIEWS) - unread
+        said = shown(session).replace("\\", "")
+        assert f"The language model did not read {unread} reviews: a limit in settings.toml is reached" in said
     settings.write_text("[reading]\nmax_text = 2\n")
     assert "settings.toml: 'max_text' is no setting" in shown(app("search")).replace("\\", "")
 
 
 def test_a_limit_that_the_first_of_two_searches_met_is_told(make, app, reader):
     folder = make()
-    with Index(folder, encoder=load_encoder()) as index:
-        index.teaching.allow("api.example.com")
-        index.teaching.read_by(WHO, NAME)
+    served(folder).close()
     (folder.parent / "settings.toml").write_text("[reading]\nmax_texts = 2\n")
     session = settle(settle(click(settle(app("compare", q="lamp", first=WHO)), READ)))
     assert "The language model did not read 4 reviews" in shown(session).replace("\\", "")
@@ -224,12 +239,121 @@ def test_without_an_endpoint_one_line_says_how(make, app, monkeypatch):
     assert readers.VARIABLE not in shown(app("search", q="lamp")).replace("\\", "")
 
 
-def test_a_correction_makes_clusters_anew(make, reader):
-    with Index(make(), encoder=load_encoder()) as index:
-        index.teaching.allow("api.example.com")
-        index.teaching.read_by(WHO, NAME)
+@pytest.mark.parametrize("settings", ["", "[reading]\nmax_texts = 100\n"])
+def test_every_session_is_shown_why_texts_have_no_answer(make, app, reader, settings):
+    folder = make()
+    served(folder).close()
+    (folder.parent / "settings.toml").write_text(settings)
+    reader.silent = {REVIEWS[0]["text"]}
+    settle(settle(click(settle(app("search", q="lamp", instruction=WHO)), READ)))
+    said = shown(settle(settle(click(settle(app("search", q="toy", instruction=WHO)), READ))))
+    assert "1 of 6 different texts has no answer. The model or its server refused to answer. (1)" in said.replace(
+        "\\", ""
+    )
+    assert len(reader.asked) == len(REVIEWS)
+
+
+def test_a_page_says_why_a_language_model_cannot_be_asked_beside_the_hits_of_stored_answers(make, app, reader):
+    with served(make()) as index:
+        index.teaching.give_answers(WHO, {"r5": "a doll"})
+    reader.error, reader.error_at = EncoderError("The endpoint is gone."), REVIEWS[2]["text"]
+    session = settle(settle(click(settle(app("search", q="doll lamp", instruction=WHO)), READ)))
+    assert "The language model cannot be asked: The endpoint is gone." in shown(session).replace("\\", "")
+    assert "-badge[a doll]" in shown(session)
+    reader.error = None
+    session = settle(settle(click(session, "Try again")))
+    assert "cannot be asked" not in shown(session)
+    assert REVIEWS[2]["text"] in reader.asked
+
+
+def test_searches_of_other_questions_and_sessions_go_on_beside_a_language_model_that_is_slow(make, app, reader):
+    with served(make()) as index:
+        index.teaching.read_by(PRODUCT, NAME)
+    reader.gated = WHO
+    slow = click(settle(app("search", q="lamp", instruction=WHO)), READ)
+    assert reader.reached.wait(PATIENCE)
+    by_encoder = settle(app("search", q="lamp", instruction=MOOD))
+    assert "The model has read all reviews under this question" in shown(by_encoder)
+    by_model = settle(settle(click(settle(app("search", q="lamp", instruction=PRODUCT)), READ)))
+    assert "The model has read all reviews under this question" in shown(by_model)
+    assert not slow.session_state["search: running"].job.snapshot().over
+    reader.gate.set()
+    assert "The model has read all reviews under this question" in shown(settle(slow))
+
+
+def test_clusters_of_other_questions_are_made_beside_a_language_model_that_is_slow(make, app, reader):
+    served(make()).close()
+    reader.gated = WHO
+    slow = click(app("clusters", instruction=WHO, groups="2"), READ)
+    assert reader.reached.wait(PATIENCE)
+    other = app("clusters", instruction=PRODUCT, groups="3")
+    awaited(other, "6 reviews in 3 clusters")
+    reader.gate.set()
+    assert "All 6 texts were read by chat:fake." in shown(settle(slow)).replace("\\", "")
+
+
+def test_a_search_that_waits_for_the_texts_of_another_can_be_stopped(make, app, reader):
+    served(make()).close()
+    reader.gated = WHO
+    first = click(settle(app("search", q="lamp", instruction=WHO)), READ)
+    assert reader.reached.wait(PATIENCE)
+    second = click(settle(app("search", q="lamp", instruction=WHO)), READ)
+    waiting = second.session_state["search: running"].job
+    waiting.stop()
+    assert waiting.wait(PATIENCE).status == "stopped"
+    reader.gate.set()
+    settle(first)
+    assert len(reader.asked) == len(REVIEWS)
+
+
+def test_an_index_of_others_is_searched_by_its_stored_answers_until_its_host_is_allowed(make, app, reader, tmp_path):
+    folder = make()
+    with served(folder) as index:
+        index.cluster(WHO, k=2, read=3)
+        index.upkeep.archive(tmp_path / "index.zip")
+    sent = len(reader.asked)
+    import_index(tmp_path / "index.zip", folder.with_name("theirs"))
+    session = settle(app("search", index="theirs", q="lamp", instruction=WHO))
+    assert "-badge[" in shown(session)
+    assert f"The language model cannot be asked: Texts of this index would be sent to {HOST}." in shown(
+        session
+    ).replace("\\", "")
+    (button,) = [one for one in session.button if one.label == READ]
+    (may,) = session.checkbox
+    assert may.label.replace("\\", "") == f"Texts of this index may be sent to {HOST}"
+    assert button.disabled
+    assert len(reader.asked) == sent
+    whole(may.check().run())
+    session = settle(settle(click(session, READ)))
+    assert "cannot be asked" not in shown(session)
+    assert len(reader.asked) == len(REVIEWS)
+    assert not settle(app("search", index="theirs", q="toy", instruction=WHO)).checkbox
+
+
+def test_a_label_stands_before_the_answer_of_a_language_model_at_once(make, app, reader):
+    folder = make()
+    with served(folder) as index:
+        session = settle(settle(click(settle(app("search", q="lamp", instruction=WHO)), READ)))
+        table = {row["review"]: row["answer"] for row in session.dataframe[0].value.to_dict("records")}
+        assert table[REVIEWS[4]["text"]] == "toy"
+        index.teaching.label(WHO, "r5", "a doll")
+    session = settle(whole(session.run()))
+    table = {row["review"]: row["answer"] for row in session.dataframe[0].value.to_dict("records")}
+    assert table[REVIEWS[4]["text"]] == "a doll"
+    assert ":blue-badge[a doll]" in shown(session)
+
+
+@pytest.mark.parametrize(
+    "correct",
+    [
+        lambda teaching: teaching.give_answers(WHO, {"r1": "lamp"}),
+        lambda teaching: teaching.label(WHO, "r1", "lamp"),
+    ],
+)
+def test_a_correction_makes_clusters_anew(make, reader, correct):
+    with served(make()) as index:
         found = index.cluster(WHO, k=2, read="all")
         assert index.clusterings.still_holds(found)
-        index.teaching.give_answers(WHO, {"r1": "lamp"})
+        correct(index.teaching)
         assert not index.clusterings.still_holds(found)
         assert resources.clusterings().find(index, clusters.Ask(WHO, 2)) is None

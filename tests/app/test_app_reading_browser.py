@@ -101,8 +101,8 @@ def clusters_of_a_sample(page, model):
     ask(page, "Question", WHO)
     page.get_by_text("Clustering sends at most all 240 reviews").wait_for()
     assert len(sent(model)) == before
-    ask(page, "Reviews to read", "60")
-    page.get_by_text("Clustering sends at most 60 of 240 reviews").wait_for()
+    ask(page, "Reviews to read", "120")  # with those that the search read
+    page.get_by_text("Clustering sends at most 120 of 240 reviews").wait_for()
     press(page, "Use this language model")
     page.get_by_text(re.compile(r"of 240 texts were read by chat:stand-in, \d+ of them drawn at random")).wait_for()
     page.get_by_text(re.compile(r"about \d+% of all")).first.wait_for()

@@ -141,12 +141,10 @@ def test_a_card_shows_the_label_that_a_review_was_given(make, app):
         index.teaching.label(MOOD, "r2", "delighted")
     session = app("search", q="kettle love", instruction=MOOD, k="1")
     assert texts(session) == ["I love this kettle."]
-    assert ":blue-badge[delighted] :gray[labeled by hand]" in shown(session)
+    assert ":blue-badge[delighted] :gray[labeled]" in shown(session)
     assert "badge[love]" not in shown(session)
     session = app("compare", q="kettle love", first=MOOD, second=PRODUCT, k="1")
-    assert [caption.value for caption in session.caption if "labeled" in caption.value] == [
-        "delighted (labeled by hand)"
-    ]
+    assert [caption.value for caption in session.caption if "labeled" in caption.value] == ["delighted (labeled)"]
 
 
 def test_more_like_a_card_under_another_instruction(make, app):

@@ -5,9 +5,9 @@ from urllib.parse import urlencode
 import pytest
 from app_checks import PATIENCE, awaited, settle, shown, whole
 from app_fakes import MOOD, documents, load_encoder
-from retriever.index.teaching.asking import Asked
 
 from retriever.core.results import Held, Lessons
+from retriever.index.teaching.active_learning import Suggestion
 from retriever.index.teaching.labels import NONE_OF_THESE, Labels
 from retriever.index.teaching.part import Teaching
 from retriever.index.teaching.tuning import FOLDS, STEPS
@@ -433,7 +433,7 @@ def test_what_is_lacking_is_said():
 
 
 def test_a_guess_is_shown_where_it_is_better_than_guessing():
-    review = Asked(documents(ROWS)[0], "a", 0.9)
+    review = Suggestion(documents(ROWS)[0], "a", 0.9)
     assert teaching.guess(review, lessons(0.5, 0.9, 0.7)) == "a"
     assert teaching.guess(review, None) == ""
     assert teaching.guess(review, lessons(0.5, 0.7, 0.4)) == ""  # of two answers, one half is right by chance

@@ -119,11 +119,11 @@ def test_a_language_model_names_clusters_after_a_yes_and_undo_takes_all_back(ope
     sent = []
     spec = SimpleNamespace(name=NAME, host="api.example.com", loopback=False)
 
-    def send(call):
+    def send(call, *, spend):
         sent.append(call)
         return call.check(Reply(json.dumps(title_of(asked({"messages": call.messages(Format.SCHEMA)})))), Format.SCHEMA)
 
-    monkeypatch.setattr(loading, "load_chat", lambda name: SimpleNamespace(spec=spec, send=send))
+    monkeypatch.setattr(loading, "load_answerer", lambda name: SimpleNamespace(spec=spec, send=send))
     monkeypatch.setenv("OPENAI_BASE_URL", "https://api.example.com/v1")
     monkeypatch.setenv(readers.VARIABLE, NAME)
     session = opened(show="saved")

@@ -108,8 +108,7 @@ def test_in_process_the_same_is_found_as_over_the_wire(bench):
     assert np.array_equal(wired.precision, bench.answered(known).precision)
 
 
-def test_faults_of_a_server_make_no_answer_wrong(monkeypatch):
-    monkeypatch.setattr("ask_wire.PATIENCE", 0.3)
+def test_faults_of_a_server_make_no_answer_wrong():
     report = faults(MATERIAL)
     assert {one["wrong"] for one in report.values()} == {0}
     assert report["none"] == {"calls": 10, "missing": 0, "wrong": 0, "seconds": report["none"]["seconds"]}

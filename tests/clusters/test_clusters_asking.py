@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 from index_fakes import FAULT, KEYWORDS, MOOD, FakeEncoder
-from retriever.index.teaching.asking import spread_out
 
 from retriever.core.types import Document
+from retriever.index.teaching.active_learning import spread_out
 from retriever.index.teaching.examples import ENOUGH
 from retriever.workspace import Index
 

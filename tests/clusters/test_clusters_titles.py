@@ -5,19 +5,20 @@ import re
 from types import SimpleNamespace
 
 import pytest
+from answer_fakes import NAME, FakeReader, loads
 from index_fakes import PRODUCT
 from replay_server import Model, Refusal, asked, completion, serving, title_of
-from retriever.index.sources.limits import ReadingLimits
 
 from retriever.clusters.edit_requests import ClusterEdits
 from retriever.clusters.groups import groups_of
 from retriever.clusters.index_numbers import numbers_of
 from retriever.clusters.report import make_report, render
-from retriever.clusters.titles import LIMIT, NEAREST, NO_REPLY, OTHERS, OUTERMOST
+from retriever.clusters.titles import LIMIT, NEAREST, NO_REPLY, OTHERS, OUTERMOST, TEXTS_A_TITLE
 from retriever.core.errors import ConsentError, EncoderError, UsageError
 from retriever.core.types import Document
-from retriever.encoders.answers import chat, loading
+from retriever.encoders.answers.refusals import CALL_SECONDS
 from retriever.encoders.answers.wire import Format, estimated_tokens
+from retriever.index.asking.limits import ReadingLimits
 from retriever.workspace import Index
 
 COUNTS = {"lamp": 14, "kettle": 4, "toy": 3}
@@ -155,7 +156,7 @@ def test_a_model_that_writes_no_json_is_given_up_and_nothing_is_changed(saved, n
     model.always = lambda made, request: completion('{"title": "The la')
     with pytest.raises(EncoderError, match=r"gave no title that can be used \(broken reply\)"):
         titled(saved, name)
-    assert len(model.requests) == 6  # three forms of the first call, and once more; then two of the second cluster
+    assert len(model.requests) == 7  # four forms of the first call, and once more; then two of the second cluster
     found = saved.clusterings.get("products")
     assert (labels(found), found.edits) == (LABELS, [])
 
@@ -169,9 +170,8 @@ def test_a_reply_in_a_code_fence_from_a_server_without_forms_is_read(saved, name
 def test_a_late_reply_is_waited_for_again_and_an_endpoint_that_is_gone_leaves_what_came(
     saved, name, model, monkeypatch
 ):
-    real = chat.ChatAnswerer
-    monkeypatch.setattr(loading, "load_chat", lambda name: real(name, seconds=0.2))
-    model.then.extend([0.6])
+    monkeypatch.setenv(CALL_SECONDS, "1")
+    model.then.extend([1.5])
     assert labels(titled(saved, name))[0] == "The lamp reviews"
     saved.clusterings.undo("products")
     model.then.extend([None, Refusal(404, "gone")])
@@ -233,20 +233,21 @@ def test_categories_are_not_named_and_titles_stand_alone(index, name):
     with pytest.raises(UsageError, match="stand alone"):
         ClusterEdits(name_by=name, hide=["1"])
     index.clusterings.save("computed", index.cluster(PRODUCT, k=3))
-    with pytest.raises(UsageError, match="no model at a chat endpoint"):
+    with pytest.raises(UsageError, match="writes no answers"):
         index.clusterings.edit("computed", ClusterEdits(name_by="inbedder:smollm2-135m"))
 
 
-def test_nothing_is_sent_to_another_machine_before_somebody_allows_it(saved, monkeypatch):
+def test_nothing_is_sent_to_another_machine_before_somebody_allows_it(saved, monkeypatch, tmp_path):
+    monkeypatch.setenv("RETRIEVER_CONFIG", str(tmp_path))
     sent = []
-    spec = SimpleNamespace(name="chat:fake", host="api.example.com", loopback=False)
-    reader = SimpleNamespace(spec=spec, send=lambda call: sent.append(call) or said_by_hand(call))
-    monkeypatch.setattr(loading, "load_chat", lambda name: reader)
-    with pytest.raises(ConsentError, match=r"25 texts, about \d+ tokens, would be sent to api.example.com"):
-        titled(saved, "chat:fake")
+    reader = FakeReader([], host="api.example.com")
+    reader.send = lambda call, spend=None: sent.append(call) or said_by_hand(call)
+    loads(monkeypatch, reader)
+    with pytest.raises(ConsentError, match=r"would be sent to api.example.com"):
+        titled(saved, NAME)
     assert sent == []
     saved.teaching.allow("api.example.com")
-    assert labels(titled(saved, "chat:fake"))[0] == "The lamp reviews"
+    assert labels(titled(saved, NAME))[0] == "The lamp reviews"
     assert saved.teaching.spent.texts == 25 == sum(len(call.texts) + len(call.others) for call in sent)
 
 
@@ -259,10 +260,10 @@ def said_by_hand(call):
 
 def test_limits_hold_and_what_they_leave_is_said(saved, path, encoder, name, model):
     saved.close()
-    with Index(path, encoder=encoder, limits=ReadingLimits(texts=NEAREST)) as limited:
+    with Index(path, encoder=encoder, limits=ReadingLimits(texts=TEXTS_A_TITLE + 1)) as limited:
         found = titled(limited, name)
     assert labels(found) == {**LABELS, 0: "The lamp reviews"}
-    assert [len(texts) for texts in model.calls] == [NEAREST]
+    assert len(model.requests) == 1
     assert f"2 keep their names ({LIMIT}: 2)" in str(found.edits[0].change)
 
 

@@ -139,7 +139,7 @@ class Slow:
 
 
 class Recorder:
-    """Stands in for a WordReader and keeps what the encoder says."""
+    """Stands in for a WordReadout and keeps what the encoder says."""
 
     def __init__(self):
         self.answers, self.priors = [], []

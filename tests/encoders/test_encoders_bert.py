@@ -13,10 +13,10 @@ from tiny_models import edit_json
 from retriever import load_encoder
 from retriever.core.errors import UsageError
 from retriever.core.similarity import normalise
-from retriever.encoders.bert import reader
+from retriever.encoders.bert import encoder as bert
 from retriever.encoders.bert.arrays import ArrayBert, plan_packs, read_weights
+from retriever.encoders.bert.encoder import BertEncoder
 from retriever.encoders.bert.layout import read_layout
-from retriever.encoders.bert.reader import BertEncoder
 from retriever.encoders.bert.tensors import TensorBert, quick_dtype
 from retriever.encoders.kernels import can_pack
 from retriever.encoders.sentence_encoder import StockModel
@@ -293,7 +293,7 @@ def test_other_models_are_read_by_their_own_package(folder, change, dim):
 
 def test_queries_are_read_without_torch_unless_they_are_very_long_and_texts_with_it(folder, monkeypatch):
     encoder = native(folder)
-    monkeypatch.setattr(reader, "ARRAY_TOKENS", 12)
+    monkeypatch.setattr(bert, "ARRAY_TOKENS", 12)
     monkeypatch.setattr(BertEncoder, "_in_torch", lambda _: pytest.fail("torch reads"))
     few, more = ["knife", "toy", "lamp", "x"], ["knife", "toy", "lamp", "dog", "x"]  # 3 tokens each
     queries = encoder.encode_queries(few)
@@ -318,7 +318,7 @@ def test_a_query_is_read_in_one_thread_which_leaves_the_others_to_the_model_that
     monkeypatch.setattr(ArrayBert, "read", lambda self, pack: (seen.append(threads()), read(self, pack))[1])
     with threadpool_limits(2, user_api="blas"):
         alone = encoder.encode_queries(["knife toy"])
-        monkeypatch.setattr(reader, "ALONE_TOKENS", 0)
+        monkeypatch.setattr(bert, "ALONE_TOKENS", 0)
         close(encoder.encode_queries(["knife toy"]), alone)
         assert (seen, threads()) == ([{1}, {2}], {2})
 

@@ -20,8 +20,8 @@ from retriever.encoders.bert.arrays import (
     to_tuning,
     tuned_weights,
 )
+from retriever.encoders.bert.encoder import BertEncoder
 from retriever.encoders.bert.layout import read_layout
-from retriever.encoders.bert.reader import BertEncoder
 from retriever.encoders.sentence_encoder import StockModel
 
 OPENINGS = ["knife", "toy", "lamp", "dog", "child", "red", "blue", "kettle"]

@@ -4,7 +4,7 @@ import pytest
 import torch
 from slow_reference import Recorder
 
-from retriever.encoders.readout import WordReader
+from retriever.encoders.readout import WordReadout
 
 PIECES = [
     "<s>", "Ġtoy", "ĠToy", "Toy", "toy", "Ġthe", "Ġkettle", "Ġt", "Ġ12", "Ċ", "Ġknife", "ĠcafÃ©", "Ġisn't",
@@ -14,7 +14,7 @@ FLAT = [1 / len(PIECES)] * len(PIECES)
 
 
 def reader(pieces=PIECES):
-    return WordReader(pieces, {0}, torch.device("cpu"))
+    return WordReadout(pieces, {0}, torch.device("cpu"))
 
 
 def read(answers, top=5, prior=FLAT, pieces=PIECES):

@@ -7,8 +7,8 @@ import torch
 
 from retriever import load_encoder
 from retriever.core.similarity import normalise
-from retriever.encoders.bert import reader
-from retriever.encoders.bert.reader import BertEncoder
+from retriever.encoders.bert import encoder as bert
+from retriever.encoders.bert.encoder import BertEncoder
 from retriever.encoders.bert.tensors import TensorBert
 from retriever.encoders.sources import is_installed
 from retriever.index.teaching.learning import triples_right
@@ -51,7 +51,7 @@ def expected(encoder):
 
 
 def test_numpy_reads_what_sentence_transformers_reads(encoder, expected, monkeypatch):
-    monkeypatch.setattr(reader, "ARRAY_TOKENS", 10**9)
+    monkeypatch.setattr(bert, "ARRAY_TOKENS", 10**9)
     monkeypatch.setattr(BertEncoder, "_in_torch", lambda _: pytest.fail("torch reads"))
     assert all(encoder.knows(ODD))  # what it does not know goes by its characters
     vectors = encoder.encode_queries([*ODD, *TEXTS])

@@ -20,7 +20,11 @@ MOST_CHARACTERS = 160
 
 
 class Unread(StrEnum):
-    """Reasons why a text has no answer."""
+    """Reasons why a text has no answer.
+
+    >>> print(explained({Unread.CUT: 1, Unread.BLANK: 2}))
+    The answer is blank. (2) The reply was cut at the limit of tokens. (1)
+    """
 
     LEFT_OUT = "left out"
     MIXED = "mixed ids"

@@ -43,6 +43,12 @@ def find_place(name: str) -> Place:
 
     MODEL may hold colons and slashes.
 
+    >>> place = find_place("chat:https://models.example/v1#qwen3:8b")
+    >>> place.model, place.url, place.host, place.loopback
+    ('qwen3:8b', 'https://models.example/v1', 'models.example', False)
+    >>> find_place("chat:http://localhost:11434/v1#qwen3:8b").loopback
+    True
+
     Raises:
         EncoderError: it names no model or no usable endpoint, or would send texts unencrypted.
     """

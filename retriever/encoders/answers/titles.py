@@ -141,10 +141,6 @@ class TitleCall(RefusableCall[CheckedTitle]):
         """Return no title, for a reason."""
         return CheckedTitle(whole=reason)
 
-    def first(self, texts: int) -> "TitleCall":
-        """Return the call with the first of its texts and others."""
-        return replace(self, texts=self.texts[:texts], others=self.others[: max(0, texts - len(self.texts))])
-
     def again(self, reason: str) -> "TitleCall":
         """Return the call that is sent after a refused reply: without the others, whose texts may be the reason."""
         return replace(self, others=(), last_fault=reason)

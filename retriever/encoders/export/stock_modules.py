@@ -168,19 +168,19 @@ def _write_model(
 def _stock_model(encoder: PromptEncoder, tokens: PromptTokens, folder: Path) -> Any:  # noqa: ANN401 - theirs
     """Return the SentenceTransformer over the written model."""
     output = {"method": "forward", "method_output_name": "last_hidden_state"}
-    reader = _theirs("Transformer")(
+    transformer = _theirs("Transformer")(
         str(folder),
         modality_config={"text": output, "message": {**output, "format": "flat"}},
         module_output_name="token_embeddings",
         processing_kwargs={"text": {"split_special_tokens": True}},
     )
-    size = reader.model.get_input_embeddings().weight.shape[0]
-    by_id = {index: token for token, index in reader.tokenizer.get_vocab().items()}
+    size = transformer.model.get_input_embeddings().weight.shape[0]
+    by_id = {index: token for token, index in transformer.tokenizer.get_vocab().items()}
     vocabulary = [by_id.get(index, f"{MARK}unused-{index}|>") for index in range(size)]
     shares = {token.name: token.weight for token in tokens.all}
     weights = _theirs("WordWeights")(vocabulary, shares, pooling_shares(encoder).others)
     return _theirs("SentenceTransformer")(
-        modules=[reader, weights, _theirs("Pooling")(encoder.dim, "mean"), _theirs("Normalize")()],
+        modules=[transformer, weights, _theirs("Pooling")(encoder.dim, "mean"), _theirs("Normalize")()],
         device=str(encoder.backbone.device),
         similarity_fn_name="cosine",
     )

@@ -94,8 +94,6 @@ class Asker:
     def answer(self, by: Reader, question: str, ids: Ids, budget: Budget, on_texts: OnTexts | None = None) -> int:
         """Ask about those of some texts that were not asked about, and store every answer as it comes.
 
-        Texts beyond a limit stay unread, which the budget counts.
-
         Args:
             by: who answers.
             question: it.
@@ -104,7 +102,7 @@ class Asker:
             on_texts: told of the progress.
 
         Returns:
-            How many texts a limit left unread.
+            How many texts stay unread because a limit is reached; the budget counts them too.
 
         Raises:
             ConsentError: the model is at a host that nobody allowed; nothing was sent.
@@ -164,7 +162,7 @@ class Asker:
         if spec.host and not spec.loopback and spec.host not in self.consent.hosts():
             raise ConsentError(
                 f"Texts of this index would be sent to {spec.host}.",
-                hint="Allow that host for this index with --yes (`index.teaching.allow(host)` in Python).",
+                hint="Allow that host: --yes of a command, `index.teaching.allow(host)` in Python, a box of the app.",
                 host=spec.host,
             )
         return model
@@ -191,17 +189,17 @@ class _Run:
     ) -> None:
         self._store, self._model, self._by, self._question = store, model, by, question
         self._budget, self._on_texts, self._total = budget, on_texts, total
-        self._done = self._unread = 0
+        self._done = 0
         self.owner = owner_name(uuid4().hex)
 
     def finish(self, wanted: list[int]) -> int:
-        """Ask until every text was answered, refused, or is beyond a limit; return how many are that."""
-        until = self._budget.begin()
+        """Ask until every text was answered, refused, or is beyond a limit; return how many are."""
+        until, unread = self._budget.begin(), 0
         claims, author = self._store.claims, self._by.fingerprint
         while wanted:
             mine = self._claim(wanted)
             if len(mine):
-                self._send(mine, until)
+                unread += self._send(mine, until)
                 sent = set(mine.tolist())
                 wanted = [content for content in wanted if content not in sent]
             late = until is not None and time.monotonic() >= until
@@ -210,10 +208,9 @@ class _Run:
                 break
             self._tell()
             time.sleep(_PAUSE)
-        asked = self._store.answers.asked(author, self._question)
-        self._unread += len(np.setdiff1d(wanted, asked))
-        self._budget.spent.unread += self._unread
-        return self._unread
+        unread += len(np.setdiff1d(wanted, self._store.answers.asked(author, self._question)))
+        self._budget.spent.unread += unread
+        return unread
 
     def _claim(self, wanted: list[int]) -> Ids:
         """Claim as many texts as a limit leaves room for, and count them as sent today."""
@@ -226,7 +223,8 @@ class _Run:
                 store.spending.add(len(mine), 0)
         return mine
 
-    def _send(self, ids: Ids, until: float | None) -> None:
+    def _send(self, ids: Ids, until: float | None) -> int:
+        """Send texts, and return how many of them a limit left unread."""
         from retriever.encoders.answers.answerer import NOT_SAID, Unread
 
         spent, author = self._budget.spent, self._by.fingerprint
@@ -257,9 +255,9 @@ class _Run:
                 self._model.answer(
                     [texts[content] for content in asked], self._question, keep=keep, spend=self._budget, until=until
                 )
-            self._unread += len(left)
+            return len(left)
         finally:
-            self._budget.save(-len(left))
+            self._budget.save(len(asked) - len(left) - len(ids))  # all were counted as sent
             self._store.claims.release(self.owner)
 
     def _tell(self) -> None:

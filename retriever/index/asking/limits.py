@@ -33,6 +33,10 @@ class ReadingLimits:
 
     A reading is what an index is asked as long as it is open, or by one request to a server.
 
+    >>> named, file = ReadingLimits(texts=50), ReadingLimits(texts=300, minutes=10)
+    >>> named.filled(file)
+    ReadingLimits(texts=50, tokens=None, minutes=10, day_texts=None, day_tokens=None)
+
     Attributes:
         texts: of a question altogether, whenever they were sent.
         tokens: of a reading, about: sent and received.
@@ -79,16 +83,16 @@ class Spent:
     unread: int = 0
     failures: "dict[Unread, int]" = field(default_factory=dict)
 
-    @property
-    def reasons(self) -> str:
-        """A sentence for each reason of the failures, with its number; empty where there are none."""
-        from retriever.encoders.answers.answerer import explained
-
-        return explained(self.failures)
-
 
 class Budget:
     """The limits of a reading, and what it has asked so far; threads may share it.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder, Store.open(Path(folder, "corpus.sqlite3"), create=True) as store:
+    ...     budget = Budget(store, ReadingLimits(texts=50, day_texts=300))
+    ...     store.spending.add(texts=280, tokens=9000)
+    ...     budget.room(asked=10), budget.room(asked=40)
+    (20, 10)
 
     Args:
         store: the index's database, which counts what a day asks.

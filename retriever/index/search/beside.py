@@ -1,8 +1,8 @@
 """Let the base encoder have a say beside the instruction encoder, where an index has both.
 
 Under an instruction texts are ordered by the instruction encoder's cosine plus a part of the base encoder's, each in
-spreads of its own view (`Calibration.spread`): a convex combination of scores (Bruch et al., 2210.11934). The question
-reader follows the instruction; the base encoder holds on to what the query says where the instruction encoder does not.
+spreads of its own view (`Calibration.spread`): a convex combination of scores (Bruch et al., 2210.11934). The
+instruction encoder follows the instruction; where it does not, the base encoder holds on to what the query says.
 
 A query under a question is an answer: "stopped working" under "What broke?". It is read as it is. An instruction that
 tells what to find, "Find reviews that complain about the food.", is a part of what is looked for, and stands before the

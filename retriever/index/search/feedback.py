@@ -3,9 +3,9 @@
 The texts read so far have a vector x by the base encoder, and a similarity y to the query under the instruction. The
 ridge solution w = X^T (X X^T + a I)^-1 y, with X and y less their means, is a vector of the base encoder's space; the
 texts with the largest product are those that are expected to be similar under the instruction. Where the index holds a
-view of another instruction that has every text, its vectors stand beside those of the base encoder: what the question
-reader made of one question tells more of another than the base encoder does. It costs milliseconds for hundreds of
-texts, and one more search of each view that is learned from.
+view of another instruction that has every text, its vectors stand beside those of the base encoder: what the
+instruction encoder made of one question tells more of another than the base encoder does. It costs milliseconds for
+hundreds of texts, and one more search of each view that is learned from.
 
 Related: dense pseudo-relevance feedback (Rocchio; ANCE-PRF, 2108.13454), which moves the query within one space.
 """

@@ -45,7 +45,7 @@ class Found:
     Attributes:
         allowed: the contents that the filter allows, ascending; None without a filter.
         words: by the queries' words; empty rankings where they have no say.
-        plain: in the base view, by the queries as its reader takes them; none where it was not searched.
+        plain: in the base view, by the queries as its encoder takes them; none where it was not searched.
         asked: in the base view, by the queries under the given one; empty rankings where another encoder made that.
         state: in which all this was found; None where the base view was not searched.
         learned: by what was learned from the texts read so far; none before a first round.

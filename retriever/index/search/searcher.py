@@ -376,7 +376,7 @@ class Searcher:
         return Found(None if search.where is None else self._store.documents.matching(search.where), words)
 
     def _in_base(self, request: SearchRequest, queries: Queries, pool: Found) -> Found:
-        """Find what is nearest in the base view to the queries, under either instruction where one reader made both."""
+        """Find the nearest in the base view to the queries, under either instruction where one encoder made both."""
         comparable = [queries.plain] if queries.asked is None else [queries.plain, queries.asked]
         depth = max(self._options.candidates, self._depth(request))
         base = self._views.loaded(queries.base)

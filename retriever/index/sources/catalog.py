@@ -59,7 +59,7 @@ class Sources:
     def candidates(self, instruction: str) -> list[Source]:
         """Return the sources that can serve an instruction, the one that does first: what was chosen last.
 
-        What is read under it comes last, where it has a view.
+        Where nothing was chosen it is what an encoder reads under it, if that has a view.
         """
         normal, choices = normal_instruction(instruction), self._store.serves.choices()
         found = [source for source in self.visible() if source.instruction == normal]

@@ -121,7 +121,7 @@ class Source(ABC):
 
     @property
     def name(self) -> str:
-        """Name of what reads or answers for it; empty where it has none."""
+        """Name of the encoder, or of who answers; empty where it has none."""
         return ""
 
     @property

@@ -11,9 +11,9 @@ example is left out in turn. For ridge regression that takes one decomposition:
 (Allen, "The relationship between variable selection and data augmentation", Technometrics 1974; Rifkin and Lippert,
 "Notes on regularized least squares", 2007).
 
-A text's vectors by both readers are looked at, side by side and with the same say: on questions that the model does not
-follow the base encoder's tell most, on those it follows its own. Choosing between them by so few examples does worse
-than taking both. The answers' own names are examples too, of half the weight.
+A text's vectors by both encoders are looked at, side by side and with the same say: on questions that the model does
+not follow the base encoder's tell most, on those it follows its own. Choosing between them by so few examples does
+worse than taking both. The answers' own names are examples too, of half the weight.
 
 How sharply scores become probabilities is chosen by what the new vectors are for: of all triples of an example, one
 with its answer and one with another, all left out, the first two should be nearer. Probabilities that are true of an

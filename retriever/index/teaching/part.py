@@ -1,5 +1,6 @@
 """`index.teaching`: whether a question is followed, and examples that teach what it means."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest
@@ -248,6 +249,19 @@ class Teaching:
         """Let texts that language models refused under a question be asked about again; return how many."""
         return self._opened.store.answers.forget_refused(normal_instruction(instruction))
 
+    def refusals(self, instruction: str) -> str:
+        """Return why the language model that serves a question left texts without an answer, counted; empty for none.
+
+        Raises:
+            UsageError: there is no question.
+        """
+        from retriever.encoders.answers.answerer import Unread, explained
+
+        opened, answered = self._opened, answered_contents(self._opened, instruction)
+        refused = opened.store.answers.refused(answering_author(opened, instruction), normal_instruction(instruction))
+        missing = np.setdiff1d(opened.store.documents.live_contents(), answered).tolist()
+        return explained(Counter(Unread(refused[content]) for content in missing if content in refused))
+
     @property
     def spent(self) -> Spent:
         """What language models were asked since the index was opened."""
@@ -300,6 +314,21 @@ class Teaching:
             len(live),
             0 if shown is None else store.vectors.count_live(shown.view_id),
         )
+
+    def answered_by(self, instruction: str) -> dict[str, int]:
+        """Count the distinct texts that have an answer to a question by who gave it.
+
+        Returns:
+            By the name of the language model that serves the question, ``person`` and ``program``, without zeros.
+
+        Raises:
+            UsageError: there is no question.
+        """
+        store, question = self._opened.store, question_of_answers(instruction)
+        author, reader = answering_author(self._opened, instruction), self.reader(instruction)
+        live = set(store.documents.live_contents().tolist())
+        authors = store.answers.authors(author, question).items()
+        return dict(Counter(reader if by == author else by for content, by in authors if content in live))
 
     def texts_to_answer(self, instruction: str, count: int = 10, query: str = "") -> list[Document]:
         """Return texts without an answer to a question that are worth one most, for `give_answers`; none is read.

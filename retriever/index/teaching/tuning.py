@@ -4,7 +4,7 @@ On questions that the model does not follow, a head on vectors made without them
 small enough to be fine-tuned on a few examples in seconds: once without each of a few folds of them, to see what that
 brings, and once on all.
 
-The examples that a reader was tuned on lie where they should, whatever it makes of others. So the head's settings are
+The examples that an encoder was tuned on lie where they should, whatever it makes of others. So the head's settings are
 chosen by those left out of the folds as well.
 """
 
@@ -35,9 +35,9 @@ class Tried:
     """What came of fine-tuning a base encoder.
 
     Attributes:
-        tuning: what it changes of the reader, learned from all examples; None where it does not help.
+        tuning: what it changes of the encoder, learned from all examples; None where it does not help.
         settings: of the head on top.
-        score: over examples left out, with reader, head and settings of the others.
+        score: over examples left out, with encoder, head and settings of the others.
     """
 
     tuning: Tuning | None

@@ -117,7 +117,7 @@ def import_index(archive: Path, path: Path) -> Archived:
                 _require_space(reader, draft)
                 reader.extract(draft)
                 _take_in(draft)
-            consent.forget(path)  # who imports an index was asked nothing yet
+                consent.forget(path)  # who imports an index was asked nothing yet
     except OSError as error:
         raise RetrieverError(f"{archive} cannot be imported: {error.strerror or error}.") from error
     return Archived(str(archive), str(path), reader.manifest, archive.stat().st_size)

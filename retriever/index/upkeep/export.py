@@ -1,8 +1,9 @@
 """`retriever export --to parquet`: an index as a folder of Parquet files, and an index of such a folder again.
 
-``documents.parquet`` has id, text and metadata (as JSON). ``view-N.parquet``, one a complete view, has the id, the
-vector and the words of every document, in the same order; vectors are the stored numbers, of length 1 to three digits.
-``windows`` has the places of a long text's windows (start, end, start, end, ...), ``window_vectors`` their numbers.
+``documents.parquet`` has id, text and metadata (as JSON). ``view-N.parquet``, one a complete view of an encoder, has
+the id, the vector and the words of every document, in the same order; vectors are the stored numbers, of length 1 to
+three digits. ``windows`` has the places of a long text's windows (start, end, start, end, ...), ``window_vectors``
+their numbers.
 ``manifest.json`` says what made them, with the SHA-256 of each file.
 """
 
@@ -65,10 +66,11 @@ def export_parquet(path: Path, folder: Path) -> Archived:
             WriterLock(path / LOCK_NAME),
             new_folder(folder, private=True) as draft,
         ):
-            own = own_views(store)
-            views = [view for view in own if not len(store.vectors.pending(view.view_id))]  # the others stay behind
+            own = [(view, len(store.vectors.pending(view.view_id))) for view in own_views(store)]
+            # The others stay behind. An index without its answers could not make a view of answers again.
+            views = [view for view, lacking in own if not lacking and not store.sources.makes(view.view_id)]
             _write(store, views, draft)
-            left = [view.key.instruction for view in own if view not in views]
+            left = [view.key.instruction for view, _ in own if view not in views]
             manifest = _manifest(store, views, left, draft)
             (draft / MANIFEST).write_text(json.dumps(manifest, indent=1, ensure_ascii=False), encoding="utf-8")
     except OSError as error:

@@ -100,7 +100,7 @@ def meanings(plain: Encoder, answers: Sequence[Sequence[str]]) -> Embeddings:
     """Return what n texts were answered with as vectors (n, e): the means of their words', nought where there are none.
 
     Args:
-        plain: a reader of texts as they are, in whose space words that mean the same are near each other.
+        plain: the base encoder, in whose space words that mean the same are near each other.
         answers: of the texts.
     """
     distinct = sorted({word for words in answers for word in words})

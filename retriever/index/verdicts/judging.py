@@ -69,7 +69,7 @@ def judge(encoder: Encoder, plain: Encoder | None, question: str, evidence: Evid
 
     Args:
         encoder: what is judged.
-        plain: a reader of texts as they are, which tells what kind of question it is, and which answers mean the same;
+        plain: the base encoder, which tells what kind of question it is, and which answers mean the same;
             None where there is none.
         question: what was asked of the texts.
         evidence: what was read.

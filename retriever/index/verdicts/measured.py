@@ -57,7 +57,7 @@ class Measured:
         return plain is not None and (encoder.fingerprint, plain.fingerprint) == (self.fingerprint, self.plain)
 
     def of_wording(self, plain: Encoder | None, question: str) -> dict[str, float]:
-        """Return the feature of a question's wording; none where no such reader is at hand.
+        """Return the feature of a question's wording; none where that encoder is not at hand.
 
         Models follow kinds of question: where one on style is not followed, the next on style hardly is.
         """

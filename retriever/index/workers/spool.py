@@ -40,7 +40,7 @@ class Task:
     Attributes:
         texts: to read.
         instructions: under which; an empty one is the encoder's default.
-        encoder: description of what reads them, as `index.encoding.describe` gives it.
+        encoder: its description, as `index.encoding.describe` gives it.
     """
 
     texts: Sequence[str]

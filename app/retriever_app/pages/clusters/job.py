@@ -90,7 +90,7 @@ class _Kept:
 
 
 class ClusteringCache:
-    """The last clusterings, by index and request; one is worked out at a time."""
+    """The last clusterings, by index and request; of those that encoders read for, one is worked out at a time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -105,7 +105,7 @@ class ClusteringCache:
             if parent is None:
                 return None
             ids = parent.ids(ask.within[-1])
-        name = (index.identity, index.teaching.reader(ask.instruction), ask)
+        name = (index.identity, reading.serving_name(index, ask.instruction), ask)
         with self._lock:
             kept = self._kept.get(name)
             if kept is not None:
@@ -130,7 +130,7 @@ class ClusteringCache:
 
         def work(job: Job) -> None:
             job.tell(Progress("Waiting for another clustering"))
-            with self._one_at_a_time(job):
+            with nullcontext() if asks(index, ask) else self._one_at_a_time(job):
                 self._draw(job, index, ask)
 
         return work
@@ -145,7 +145,8 @@ class ClusteringCache:
         job.check()
         where = None if ask.within else ask.where
         # A clustering that checks its own question waits for a check that goes on, which would give way to it.
-        watched = nullcontext() if index.teaching.wants_verdict(ask.instruction) else FOREGROUND.waited_for()
+        others = index.teaching.wants_verdict(ask.instruction) or asks(index, ask)
+        watched = nullcontext() if others else FOREGROUND.waited_for()
         with watched:
             progress = reporting(job, READING, first=_CLUSTERING)
             clustering = index.cluster(
@@ -161,7 +162,7 @@ class ClusteringCache:
         return drawn
 
     def _keep(self, index: Index, ask: Ask, drawn: Drawn) -> None:
-        name = (index.identity, index.teaching.reader(ask.instruction), ask)
+        name = (index.identity, reading.serving_name(index, ask.instruction), ask)
         with self._lock:
             self._kept[name] = _Kept(drawn, -1)
             self._kept.move_to_end(name)
@@ -176,6 +177,11 @@ class ClusteringCache:
             yield
         finally:
             self._turn.release()
+
+
+def asks(index: Index, ask: Ask) -> bool:
+    """Whether a language model reads for a clustering: that waits for its endpoint, and holds nobody up."""
+    return any(readers.reads(index.teaching.reader(each.instruction)) for each in ask.nested)
 
 
 def go() -> None:
@@ -210,7 +216,7 @@ def ready(index: Index, ask: Ask) -> Drawn | None:
 
 def job_name(index: Index, ask: Ask) -> str:
     """Return the name of the job that works a clustering out."""
-    key = repr((index.teaching.reader(ask.instruction), ask))
+    key = repr((reading.serving_name(index, ask.instruction), ask))
     return f"clusters {index.identity} {hashlib.sha256(key.encode()).hexdigest()[:16]}"
 
 

@@ -14,7 +14,7 @@ from retriever_app import filters, readers, reading, resources, state, text
 from retriever_app.components import download, instruction_box, number_box, theme
 from retriever_app.pages.clusters import facets, model, panels, saved_view
 from retriever_app.pages.clusters.facets import TITLES, Facet, Facets
-from retriever_app.pages.clusters.job import Drawn, ready, report_file
+from retriever_app.pages.clusters.job import Drawn, asks, ready, report_file
 from retriever_app.pages.clusters.model import MOST_GROUPS, Ask, Grouping, Sides
 from retriever_app.pages.search.model import suggestions
 from retriever_app.verdicts import show_verdict
@@ -38,7 +38,7 @@ def main() -> None:
         saved_view.show_saved(index, resources.columns(index), where)
         return
     ask = grouping.ask(where)
-    if not any(readers.reads(index.teaching.reader(each.instruction)) for each in ask.nested):
+    if not asks(index, ask):
         ask = replace(ask, read=Ask().read)  # encoders read all: however many it says, it is the same clustering
     way = st.container()
     drawn = ready(index, ask)

@@ -84,7 +84,7 @@ def _card(hit: Card, place: str) -> None:
         head = [f"**{hit.rank}**", hit.stars, f"**{text.plain(product)}**" if product else "", mark]
         st.markdown("&ensp;".join(filter(None, head)))
         if hit.label:
-            st.caption(f"{text.plain(hit.label)} (labeled by hand)")
+            st.caption(f"{text.plain(hit.label)} (labeled)")
         if hit.words:
             st.caption(text.plain(", ".join(hit.words)))
         st.text(short(hit.body, model.BODY), width="stretch")

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
 import streamlit as st
@@ -20,7 +20,7 @@ from retriever_app.components import progress_box, show_problem
 FIRST_SECONDS = 120.0  # seconds that a page waits for a first answer; the model may have to be loaded for it
 
 _REFRESH_SECONDS = 0.4  # between looks at searches that go on
-_READING = threading.Lock()  # one search at a time reads candidates, so that none waits for all
+_READING = threading.Lock()  # one search at a time reads with encoders, so that none waits for all
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +94,12 @@ def live_answers(index: Index, requests: tuple[SearchRequest, ...], page: str) -
     answers: tuple[LiveAnswer, ...] = snapshot.progress
     if snapshot.status == "stopped":
         answers = tuple(replace(answer, stopped=not answer.settled) for answer in answers)
-        _offer_to_continue(name, answers)
+        read = text.count(sum(answer.read for answer in answers), "review")
+        _offer(name, f"Stopped after {read}: these are the first hits.", "Continue")
     elif not all(answer.settled for answer in answers):
         _watch(running.job, answers)
+    elif fault := next(filter(None, (answer.result.reader_fault for answer in answers)), ""):
+        _offer(name, f"The language model cannot be asked: {fault}", "Try again")
     if unread := max(answer.unread for answer in answers):
         st.caption(
             f"The language model did not read {text.count(unread, 'review')}: a limit in settings.toml is reached."
@@ -126,12 +129,11 @@ def reading_progress(answers: Sequence[LiveAnswer]) -> Progress:
     return Progress(doing, read / of, begun[0].left if len(begun) == len(reading) else None)
 
 
-def _offer_to_continue(name: str, answers: Sequence[LiveAnswer]) -> None:
-    """Say that a search was stopped, with a button that begins it again; what it has read is kept."""
-    read = text.count(sum(answer.read for answer in answers), "review")
+def _offer(name: str, said: str, label: str) -> None:
+    """Say why a search ended early, with a button that begins it again; what it has read is kept."""
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption(f"Stopped after {read}: these are the first hits.")
-        st.button("Continue", on_click=lambda: st.session_state.pop(name), key=f"continue {name}", type="tertiary")
+        st.caption(text.plain(said))
+        st.button(label, on_click=lambda: st.session_state.pop(name), key=f"continue {name}", type="tertiary")
 
 
 def start(jobs: Jobs, index: Index, requests: Sequence[SearchRequest]) -> Job:
@@ -144,7 +146,6 @@ def start(jobs: Jobs, index: Index, requests: Sequence[SearchRequest]) -> Job:
     return job
 
 
-@FOREGROUND.waited_for()
 def _search(job: Job, index: Index, requests: Sequence[SearchRequest]) -> int:
     answers: list[LiveAnswer] = []
 
@@ -164,12 +165,14 @@ def _search(job: Job, index: Index, requests: Sequence[SearchRequest]) -> int:
     def waiting(place: int) -> Callable[[bool], None]:
         return lambda waits: tell(place, replace(answers[place], waits=waits))
 
-    begun = [_first(index, request, reporting(place)) for place, request in enumerate(requests)]
+    with FOREGROUND.waited_for():
+        begun = [_first(index, request, reporting(place)) for place, request in enumerate(requests)]
     answers += [answer for answer, _ in begun]
     job.tell(tuple(answers))
     for place, (answer, rest) in enumerate(begun):
         if not answer.settled:
-            with _turn(job, waiting(place)):
+            in_words = index.teaching.reader(requests[place].instruction or "")
+            with nullcontext() if in_words else _turn(job, waiting(place)):
                 *_, result = answer.result, *rest
             tell(place, LiveAnswer(result, True, answer.first, unread=index.teaching.spent.unread))
     return index.revision
@@ -185,7 +188,10 @@ def _first(index: Index, request: SearchRequest, on_texts: OnTexts) -> tuple[Liv
 
 @contextmanager
 def _turn(job: Job, tell: Callable[[bool], None]) -> Iterator[None]:
-    """Be the one search that reads; ``tell`` is given whether it waits for its turn."""
+    """Be the one search that encoders read for; ``tell`` is given whether it waits for its turn.
+
+    A search that a language model reads for takes no turn: it is the endpoint that it waits for.
+    """
     if not _READING.acquire(blocking=False):
         tell(True)
         while not _READING.acquire(timeout=_REFRESH_SECONDS):
@@ -193,6 +199,7 @@ def _turn(job: Job, tell: Callable[[bool], None]) -> Iterator[None]:
         tell(False)
     try:
         job.check()
-        yield
+        with FOREGROUND.waited_for():
+            yield
     finally:
         _READING.release()

@@ -119,14 +119,14 @@ class BertEncoder:
             yield pack.rows, vectors
 
     def tune(self, texts: Sequence[str], labels: Ids, *, steps: int, on_step: OnStep | None) -> Tuning:
-        """Fine-tune on labelled texts; arguments as for `Encoder.tune`. This reader stays as it is."""
+        """Fine-tune on labelled texts; arguments as for `Encoder.tune`. This encoder stays as it is."""
         from retriever.encoders.bert.tensors import tune
 
         ids, device = self._tokens.ids(texts), pick_device(self._device)
         return to_tuning(tune(self._layout, self._weights, ids, labels, steps=steps, device=device, on_step=on_step))
 
     def tuned(self, tuning: Tuning) -> Self:
-        """Return this reader as a fine-tuning makes it, sharing all else; errors as `tuned_weights`."""
+        """Return this encoder as a fine-tuning makes it, sharing all else; errors as `tuned_weights`."""
         other = copy(self)
         other._weights = tuned_weights(self._weights, tuning)
         other._arrays = ArrayBert(self._layout, other._weights)
