@@ -13,7 +13,7 @@ from retriever.cli import output
 from retriever.cli.options import DEFAULT_INDEX, DeviceOption, ExplainOption, IndexOption, JsonOption
 from retriever.cli.reading import Reading, say_known
 from retriever.cli.verdicts import say_verdict
-from retriever.core.errors import UsageError
+from retriever.core.errors import ReadingLimitError, UsageError
 from retriever.core.requests import SearchRequest
 from retriever.core.text import printable, shortened
 from retriever.forms import command_options, made
@@ -116,7 +116,8 @@ def _render(opened: "Index", results: list["SearchResult"], *, explain: bool) ->
 
 def _say_fault(results: list["SearchResult"]) -> None:
     """Say why the language model that serves the instruction cannot be asked; nothing where it can."""
-    if fault := next((result.reader_fault for result in results if result.reader_fault), None):
+    fault = next((result.reader_fault for result in results if result.reader_fault), None)
+    if fault is not None and not isinstance(fault, ReadingLimitError):  # the line on what was spent says that
         output.say(printable(f"The reader cannot be asked: {fault}"))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import streamlit as st
 
+from retriever.core.errors import ReadingLimitError, RetrieverError
 from retriever.core.pace import Pace
 from retriever.core.requests import SearchRequest
 from retriever.core.results import SearchResult
@@ -98,13 +99,19 @@ def live_answers(index: Index, requests: tuple[SearchRequest, ...], page: str) -
         _offer(name, f"Stopped after {read}: these are the first hits.", "Continue")
     elif not all(answer.settled for answer in answers):
         _watch(running.job, answers)
-    elif fault := next(filter(None, (answer.result.reader_fault for answer in answers)), ""):
+    elif (fault := _fault(answers)) is not None:
         _offer(name, f"The language model cannot be asked: {fault}", "Try again")
     if unread := max(answer.unread for answer in answers):
         st.caption(
             f"The language model did not read {text.count(unread, 'review')}: a limit in settings.toml is reached."
         )
     return answers
+
+
+def _fault(answers: Sequence[LiveAnswer]) -> RetrieverError | None:
+    """Return why a language model cannot be asked; None where it can, or a limit alone keeps it from reading on."""
+    faults = (answer.result.reader_fault for answer in answers)
+    return next((fault for fault in faults if fault and not isinstance(fault, ReadingLimitError)), None)
 
 
 @st.fragment(run_every=_REFRESH_SECONDS)
