@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from retriever.core.errors import (
+    ConsentError,
     IndexDamagedError,
     IndexLockedError,
     IndexNotFoundError,
     InputError,
+    ReadingLimitError,
     RetrieverError,
 )
 from retriever.core.results import Lessons
@@ -30,6 +32,8 @@ _NEXT: tuple[tuple[type[RetrieverError], str], ...] = (
         "The check on the page Model and index names what is damaged. Vector files can be rebuilt there; a damaged "
         "database has to be restored from a copy, or the reviews are indexed again under another name.",
     ),
+    (ConsentError, "Allow that host on this page."),
+    (ReadingLimitError, "Answers until now are kept. The file settings.toml in the folder of indexes holds limits."),
     (IndexLockedError, "Something is being written to this index right now. Try again when it has finished."),
 )
 _OF_COMMANDS = {  # an option that a hint names, and what to do about it here

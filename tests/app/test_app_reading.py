@@ -196,7 +196,7 @@ def test_each_search_of_the_app_keeps_to_the_limits_of_the_settings(make, app, r
         session = settle(settle(click(settle(app("search", q="lamp", instruction=WHO)), READ)))
         assert len(reader.asked) == len(REVIEWS) - unread
         said = shown(session).replace("\\", "")
-        assert f"The language model did not read {unread} reviews: a limit in settings.toml is reached" in said
+        assert f"The language model cannot be asked: A limit is reached: {unread} texts stay unread." in said
     settings.write_text("[reading]\nmax_text = 2\n")
     assert "settings.toml: 'max_text' is no setting" in shown(app("search")).replace("\\", "")
 
@@ -206,7 +206,7 @@ def test_a_limit_that_the_first_of_two_searches_met_is_told(make, app, reader):
     served(folder).close()
     (folder.parent / "settings.toml").write_text("[reading]\nmax_texts = 2\n")
     session = settle(settle(click(settle(app("compare", q="lamp", first=WHO)), READ)))
-    assert "The language model did not read 4 reviews" in shown(session).replace("\\", "")
+    assert "A limit is reached: 4 texts stay unread. Answers until now are kept." in shown(session).replace("\\", "")
 
 
 def test_a_host_needs_a_yes_before_the_first_text(make, app, reader):
@@ -318,6 +318,8 @@ def test_an_index_of_others_is_searched_by_its_stored_answers_until_its_host_is_
     assert f"The language model cannot be asked: Texts of this index would be sent to {HOST}." in shown(
         session
     ).replace("\\", "")
+    assert "Allow that host on this page" in shown(session)
+    assert not [one for one in session.button if one.label == "Try again"]
     (button,) = [one for one in session.button if one.label == READ]
     (may,) = session.checkbox
     assert may.label.replace("\\", "") == f"Texts of this index may be sent to {HOST}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import streamlit as st
 
-from retriever.core.errors import ReadingLimitError, RetrieverError
+from retriever.core.errors import ConsentError
 from retriever.core.pace import Pace
 from retriever.core.requests import SearchRequest
 from retriever.core.results import SearchResult
@@ -36,7 +36,6 @@ class LiveAnswer:
         left: seconds that the rest takes; None while nobody knows.
         waits: whether it has yet to begin to read, since another search reads.
         stopped: whether somebody stopped it before they were.
-        unread: texts that a language model was not asked about, since a limit of the settings was reached.
     """
 
     result: SearchResult
@@ -47,7 +46,6 @@ class LiveAnswer:
     left: float | None = field(default=None, compare=False)
     waits: bool = field(default=False, compare=False)
     stopped: bool = False
-    unread: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +97,10 @@ def live_answers(index: Index, requests: tuple[SearchRequest, ...], page: str) -
         _offer(name, f"Stopped after {read}: these are the first hits.", "Continue")
     elif not all(answer.settled for answer in answers):
         _watch(running.job, answers)
-    elif (fault := _fault(answers)) is not None:
-        _offer(name, f"The language model cannot be asked: {fault}", "Try again")
-    if unread := max(answer.unread for answer in answers):
-        st.caption(
-            f"The language model did not read {text.count(unread, 'review')}: a limit in settings.toml is reached."
-        )
+    elif fault := next(filter(None, (answer.result.reader_fault for answer in answers)), None):
+        problem = text.problem(fault)
+        said = f"The language model cannot be asked: {problem.message} {problem.advice}"
+        _offer(name, said, "" if isinstance(fault, ConsentError) else "Try again")
     return answers
 
 
@@ -137,10 +133,11 @@ def reading_progress(answers: Sequence[LiveAnswer]) -> Progress:
 
 
 def _offer(name: str, said: str, label: str) -> None:
-    """Say why a search ended early, with a button that begins it again; what it has read is kept."""
+    """Say why a search ended early, with a button that begins it again, unless its label is empty."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(text.plain(said))
-        st.button(label, on_click=lambda: st.session_state.pop(name), key=f"continue {name}", type="tertiary")
+        if label:
+            st.button(label, on_click=lambda: st.session_state.pop(name), key=f"continue {name}", type="tertiary")
 
 
 def start(jobs: Jobs, index: Index, requests: Sequence[SearchRequest]) -> Job:
@@ -181,7 +178,7 @@ def _search(job: Job, index: Index, requests: Sequence[SearchRequest]) -> int:
             in_words = index.teaching.reader(requests[place].instruction or "")
             with nullcontext() if in_words else _turn(job, waiting(place)):
                 *_, result = answer.result, *rest
-            tell(place, LiveAnswer(result, True, answer.first, unread=index.teaching.spent.unread))
+            tell(place, LiveAnswer(result, True, answer.first))
     return index.revision
 
 
