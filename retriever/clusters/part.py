@@ -70,17 +70,18 @@ class Clusterings:
 
         opened, instructions, first = self._opened, [each.instruction or "" for each in requests], requests[0]
         check_fields(opened.store, first)
-        for each in requests:
-            read_sample(opened, each.instruction or "", each.where, each.ids, each.read, progress)
+        faults = [
+            read_sample(opened, each.instruction or "", each.where, each.ids, each.read, progress) for each in requests
+        ]
         unread = lacking(opened, instructions, first.where, first.ids)
         if len(unread):
             check(opened.store, first)
         part = first.where is not None or first.ids is not None
         served = complete_with(opened, instructions, unread, part=part, progress=progress)
         made = []
-        for shown, each in zip(served, requests, strict=True):
+        for shown, each, fault in zip(served, requests, faults, strict=True):
             learned = list(shown.lessons().answers) if isinstance(shown, Taught) else []
-            found = self._with_standing(cluster(opened.store, shown, each, learned), shown)
+            found = self._with_standing(cluster(opened.store, shown, each, learned), shown, fault)
             made.append(self._with_resemblance(found))
         return made
 
@@ -146,9 +147,9 @@ class Clusterings:
         shown = opened.sources.active(question)
         if not several and shown is not None and read_by_model(opened, shown):
             return self._sorted_by_model(request, shown.name, read, progress)
-        read_sample(opened, question, request.where, None, read, progress)
+        fault = read_sample(opened, question, request.where, None, read, progress)
         shown = complete(opened, [question], request.where, progress=progress)[0]
-        return self._with_standing(classify(opened, shown, request), shown)
+        return self._with_standing(classify(opened, shown, request), shown, fault)
 
     def _sorted_by_model(
         self, request: "ClassifyRequest", reader: str, read: Read, progress: OnIndexing | None
@@ -161,10 +162,12 @@ class Clusterings:
         opened, question = self._opened, closed_question(request.instruction, request.categories)
         if not len(selected_contents(opened.store, request.where, None)):
             raise nothing_matches(opened.store, request.where)
-        choose_reader(opened, question, reader)
-        read_sample(opened, question, request.where, None, read, progress)
+        known = opened.sources.active(question)
+        if known is None or known.name != reader:
+            choose_reader(opened, question, reader)
+        fault = read_sample(opened, question, request.where, None, read, progress)
         shown = complete(opened, [question], request.where, progress=progress)[0]
-        return self._with_standing(sorted_by_answers(opened, shown, request), shown)
+        return self._with_standing(sorted_by_answers(opened, shown, request), shown, fault)
 
     def propose(self, instruction: str, *, where: str | None = None, progress: OnIndexing | None = None) -> "Proposal":
         """Offer at most twelve categories for `classify`, made of the answers in words that texts have.
@@ -197,16 +200,17 @@ class Clusterings:
         population = selected_contents(opened.store, condition, None)
         if not len(population):
             raise nothing_matches(opened.store, condition)
-        held = shown.contents(opened.sources.held)
+        held, fault = shown.contents(opened.sources.held), ""
         if held is None or len(np.intersect1d(held, population)) < TEXTS:
-            read_sample(opened, question, condition, None, TEXTS, progress)
+            fault = read_sample(opened, question, condition, None, TEXTS, progress)
         shown = complete(opened, [question], condition, progress=progress)[0]
         stored = opened.store.vectors.get(shown.view_id, population)
         answers = [words[0] for words in stored.words]
         reader = shown.name
         written = write_categories(opened, reader, shown.instruction, answers)
         proposal = propose(shown.instruction, reader, answers, stored.embeddings, written)
-        return replace(proposal, known_answers=None if condition is None else condition.known)
+        fault = " ".join(dict.fromkeys(filter(None, [fault, proposal.fault])))
+        return replace(proposal, fault=fault, known_answers=None if condition is None else condition.known)
 
     def save(self, name: str, found: "Clustering") -> None:
         """Save clusters or categories under a new name; later documents go to them.
@@ -343,11 +347,17 @@ class Clusterings:
 
         return self._with_standing(shown_again(self._opened, shown, saved), shown)
 
-    def _with_standing(self, clustering: "Found", shown: Source) -> "Found":
-        """Return a clustering with what is known of its question: what it was taught, or else its verdict."""
+    def _with_standing(self, clustering: "Found", shown: Source, fault: str = "") -> "Found":
+        """Return a clustering with what is known of its question: what it was taught or its verdict, and its sample.
+
+        Args:
+            clustering: it.
+            shown: the view that it was made of.
+            fault: why no more texts could be read.
+        """
         lessons = shown.lessons() if isinstance(shown, Taught) else None
         verdict = None if lessons is not None else stored_verdict(self._opened.store, shown.view_id)
-        sample = self._sampled(clustering, shown) if shown.in_words else None
+        sample = replace(self._sampled(clustering, shown), fault=fault) if shown.in_words else None
         examples = {} if lessons is None else self._examples(shown)
         return replace(clustering, lessons=lessons, verdict=verdict, sampled=sample, examples=examples)
 
