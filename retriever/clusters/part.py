@@ -116,6 +116,10 @@ class Clusterings:
         what they taught. Where a language model serves it, that is asked which category a text belongs to, of a sample,
         and ``other`` and ``not said`` are categories besides.
 
+        Examples of a category are those that it names, which are kept as answers of a person, and the documents to
+        which a person or a program gave its name as the answer. A language model's categories leave them where they
+        belong.
+
         Args:
             instruction: what the categories are answers to.
             into: two or more categories, or their names.
@@ -127,22 +131,20 @@ class Clusterings:
 
         Raises:
             UsageError: there is no instruction, the categories cannot be told apart, or they are too long to be asked.
-            InputError: the filter matches nothing, a language model answered nothing, or an example is not there.
+            InputError: the filter matches nothing, a language model answered nothing, an example is not there, or equal
+                texts are examples of two categories.
             FilterError: the filter cannot be parsed or names an unknown field.
         """
         from retriever.clusters.categories import Category, checked, question_of
         from retriever.clusters.classifying import ClassifyRequest, classify
+        from retriever.clusters.given import keep_examples
         from retriever.clusters.reading import read_by_model, read_sample
 
         question, opened = question_of(instruction), self._opened
         categories = checked(
             category if isinstance(category, Category) else Category(category.strip()) for category in into
         )
-        examples = [id for category in categories for id in category.examples]
-        there = opened.documents(examples)
-        for id in examples:
-            if id not in there:
-                raise InputError(f"There is no document {id!r}.", hint="Ids are those of the corpus.")
+        keep_examples(opened, question, categories)
         request = ClassifyRequest(question, categories, several, request_filter(opened.store, where, question))
         shown = opened.sources.active(question)
         if not several and shown is not None and read_by_model(opened, shown):
@@ -263,6 +265,8 @@ class Clusterings:
     ) -> "SavedClustering":
         """Change a saved clustering: all of the edits or none; return it as it is then.
 
+        Who moves a document to a named category answers the question of the categories with its name: that is kept as a
+        person's answer, ``none of these`` where it is moved to none. A later name of the category does not change it.
         Titles by a language model are one change. It is asked before the index is locked.
 
         Args:
@@ -279,33 +283,38 @@ class Clusterings:
         """
         from retriever.clusters.edit_requests import changes, usual_author
         from retriever.clusters.edits import change_json
+        from retriever.clusters.given import keep_moves
         from retriever.clusters.titles import make_titles
 
-        saved = self._kept(name)
+        opened, saved = self._opened, self._kept(name)
         shown = self._completed(saved, progress)
-        titles = (
-            [make_titles(self._opened, self._shown(saved, shown), edits.name_by, progress)] if edits.name_by else []
-        )
-        with self._opened.writing("edit"):  # nobody else edits meanwhile; a transaction would hold up searches
+        titles = [make_titles(opened, self._shown(saved, shown), edits.name_by, progress)] if edits.name_by else []
+        with opened.writing("edit"):  # nobody else edits meanwhile; a longer transaction would hold up searches
             made = titles or changes(self._shown(saved, shown), edits)
-            self._opened.store.edits.add(name, [change_json(change) for change in made], author or usual_author())
-        return self._shown(saved, shown)
+            with opened.store.transaction():
+                made = keep_moves(opened, saved.request.instruction or "", made)
+                opened.store.edits.add(name, [change_json(change) for change in made], author or usual_author())
+        return self._shown(saved, self._completed(saved, progress))  # answers that were kept are embedded
 
     def undo(self, name: str) -> "Edit":
-        """Take back the last change of a saved clustering that holds, and return it.
+        """Take back the last change of a saved clustering that holds, and the answer it gave, and return it.
 
         Raises:
             InputError: there is no such clustering, or no change that holds.
         """
-        from retriever.clusters.edits import edit_of
+        from retriever.clusters.edits import Move, edit_of
+        from retriever.clusters.given import take_back_move
 
         store = self._opened.store
-        store.clusterings.get(name)
+        instruction = store.clusterings.get(name).document["instruction"]
         with self._opened.writing("undo"), store.transaction():
             undone = store.edits.undo(name)
-        if undone is None:
-            raise InputError(f"There is no change of {name!r} to undo.", hint="--history lists what was changed.")
-        return edit_of(undone)
+            if undone is None:
+                raise InputError(f"There is no change of {name!r} to undo.", hint="--history lists what was changed.")
+            edit = edit_of(undone)
+            if isinstance(edit.change, Move) and edit.change.answer:
+                take_back_move(self._opened, instruction, edit.change)
+        return edit
 
     def history(self, name: str) -> "list[Edit]":
         """Return the changes of a saved clustering in the order they were made, those taken back too; quick."""
