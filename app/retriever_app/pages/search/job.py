@@ -104,12 +104,6 @@ def live_answers(index: Index, requests: tuple[SearchRequest, ...], page: str) -
     return answers
 
 
-def _fault(answers: Sequence[LiveAnswer]) -> RetrieverError | None:
-    """Return why a language model cannot be asked; None where it can, or a limit alone keeps it from reading on."""
-    faults = (answer.result.reader_fault for answer in answers)
-    return next((fault for fault in faults if fault and not isinstance(fault, ReadingLimitError)), None)
-
-
 @st.fragment(run_every=_REFRESH_SECONDS)
 def _watch(job: Job, shown: Sequence[LiveAnswer]) -> None:
     """Show how many texts are read, and draw the page again when a search has settled."""
