@@ -26,10 +26,10 @@ which index. `retriever --version` prints the version. Characters that standard 
 (`\\u6c34`), in JSON as JSON escapes. A closed stream is the null device, and changes no exit code; a standard output
 that cannot be written, on a full disk, is an error (1), unless the program that reads it has left (`| head`).
 
-A language model is asked by `search`, `cluster`, `classify` and `compare`, and by `index` with `--read`; no other use of
-`index`, `verify`, `repair`, `reembed`, `import` or `export` asks one. Before texts go to another machine, a terminal shows
-one question; `--yes` answers it. Elsewhere a reader that is named at a host that nobody allowed is wrong usage (2), and
-nothing is sent. What is allowed holds for one host and one index, and is kept with the user: an index that is imported
+A language model is asked by `search`, `cluster`, `classify` and `compare`, and by `index` with `--read`; `verify`,
+`repair`, `reembed`, `import`, `export` and `index` without it ask none. Before texts go to another machine, a terminal
+shows one question, which `--yes` answers. Elsewhere a reader that is named at a host that nobody allowed is wrong usage
+(2), and nothing is sent. A yes holds for one host and one index, and is kept with the user: an index that is imported
 or copied asks anew. A search whose language model cannot be asked uses the answers that are stored, and says why on
 stderr and in `reader_fault`. `--read N` and `--max-texts` are ceilings over the texts that were ever sent under a
 question. A line on stderr says what was sent; `sent` of `status` has the sum of all days.
