@@ -59,8 +59,9 @@ def answers(
         return
     for id, answer in listed.items():
         output.result(printable(f"{id}  {answer}"))
-    people = ", ".join(f"{count} by {_AUTHORS.get(author, author)}" for author, count in answered.items())
-    serves = reader in answered or (reader == GIVEN and answered)
-    served = "" if serves else f"; {reader or 'no reader'} serves the question"
+    people = ", ".join(f"{count} by {_AUTHORS.get(author, author)}" for author, count in sorted(answered.items()))
+    model = "" if reader == GIVEN else reader
+    known = model in answered if model else answered
+    served = "" if known else f"; {model or 'no language model'} serves the question"
     said = f"{status.answers} of {status.texts} texts have an answer"
     output.say(printable(f"{said}{people and f': {people}'}{served}."))

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-import typer
-
 from retriever.cli import output
 from retriever.core.errors import EncoderError, IndexNotFoundError, UsageError
 from retriever.core.options import option
@@ -34,10 +32,12 @@ class Reading:
     """The reader of an instruction and its limits; those left out are taken from `settings.toml`."""
 
     reader: str | None = option(None, READER)
-    read: str = option("300", "Number of texts that a language model reads, or all.")
-    max_texts: int | None = option(None, "Most texts to send to a language model.", advanced=True)
-    max_tokens: int | None = option(None, "Most tokens to send to a language model, about.", advanced=True)
-    max_minutes: float | None = option(None, "Most minutes to use a language model.", advanced=True)
+    read: str = option("300", "Texts that a language model reads, those it read before included, or all.")
+    max_texts: int | None = option(
+        None, "Most texts to send under a question, those sent before included.", advanced=True
+    )
+    max_tokens: int | None = option(None, "Most tokens to send and receive in this run, about.", advanced=True)
+    max_minutes: float | None = option(None, "Most minutes to use a language model in this run.", advanced=True)
     seconds_a_call: int | None = option(None, "Seconds that a call of a language model may take.", advanced=True)
     yes: bool = option(False, "Allow the reader's host to get texts of this index, now and later, without asking.")
     allow_http: bool = option(False, "Accept an unencrypted connection to the reader's host.", advanced=True)
@@ -114,7 +114,7 @@ class Reading:
         if place.allowed:
             return True
         question = f"{reader} reads at {place.host}. May texts of this index be sent there?"
-        if self.yes or (_at_terminal() and typer.confirm(printable(question), err=True)):
+        if self.yes or (_at_terminal() and output.agreed(question)):
             opened.teaching.allow(place.host)
             return True
         return False
@@ -166,7 +166,7 @@ def _say_spent(spent: "Spent") -> None:
     texts = output.counted(spent.texts, "text")
     said = f"A language model was sent {texts}: about {spent.tokens:,} tokens, replies and probes included."
     if spent.unread:
-        said += f" {output.counted(spent.unread, 'text')} more were not sent, because a limit was reached."
+        said += f" A limit left {output.counted(spent.unread, 'text')} unread."
     if spent.failures:
         said += f" {output.counted(sum(spent.failures.values()), 'text')} got no answer: {spent.reasons}"
         said += " `retriever answers --again` lets them be asked about again."

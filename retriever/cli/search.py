@@ -54,6 +54,7 @@ def search(
     reading = made(Reading, options, reader=None)
     with reading.opened(index, device) as opened:
         reading.begin(opened, requests[0].instruction or "", requests[0].reader, required=False)
+        requests = [replace(request, reader=None) for request in requests]  # it serves by now, or the answer was no
         if several:
             results = opened.search_many(requests)
         else:

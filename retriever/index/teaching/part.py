@@ -246,8 +246,15 @@ class Teaching:
         ask(opened, source, opened.store.documents.live_contents(), counting(report, progress))
 
     def ask_again(self, instruction: str) -> int:
-        """Let texts that language models refused under a question be asked about again; return how many."""
-        return self._opened.store.answers.forget_refused(normal_instruction(instruction))
+        """Let texts that language models refused under a question be asked about again; return how many.
+
+        Searches that had settled without them read on.
+        """
+        store, source = self._opened.store, self._opened.known_sources.active(instruction)
+        with store.transaction():
+            if source is not None and source.view is not None:
+                store.settled.forget(source.view_id)
+            return store.answers.forget_refused(normal_instruction(instruction))
 
     def refusals(self, instruction: str) -> str:
         """Return why the language model that serves a question left texts without an answer, counted; empty for none.
