@@ -68,7 +68,7 @@ class AnswerTable(Table):
         rows = self._db.rows_of(
             content_batches(content_ids),
             f"{_WANTED} WHERE {_AMONG} AND answer IS NOT NULL AND author IN (?3, ?4, ?5) "
-            "ORDER BY author = ?5, author = ?4",  # the last is taken
+            "ORDER BY author = ?4, author = ?5",  # the last is taken
             question,
             author,
             PERSON,
