@@ -211,7 +211,7 @@ def test_a_long_wait_for_the_first_answer_is_told(indexed, model, name, monkeypa
 
     monkeypatch.setattr(output, "say", listening)
     monkeypatch.setattr(calls, "NOTICE_SECONDS", 0.01)
-    model.answer = lambda text, question: first_word(text, question) if told.wait(60) else "not said"
+    model.answer = lambda text, question: first_word(text, question) if told.wait(10) else "not said"
     ran = indexed("search", "lamp", "--instruction", WHO, "--reader", name)
     assert (ran.code, told.is_set()) == (0, True), ran.err
 
