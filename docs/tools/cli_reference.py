@@ -21,10 +21,18 @@ and `topics`: `clusters/clustering.py` and `clusters/saved.py`, `classify --prop
 `curate`: `training/run/curating.py`). The help of a command only names its advanced options; here they follow the
 others. Exit codes: 0 done, 1 error, 2 wrong usage, 3 done with rows skipped, 4 index damaged, 130 interrupted.
 `NO_COLOR` is honoured; `RETRIEVER_DEBUG=1` shows tracebacks; `RETRIEVER_CACHE` moves the cache of models and
-evaluations, `RETRIEVER_CONFIG` the folder where `models promote` keeps its choice. `retriever --version` prints the
-version. Characters that standard output cannot encode are escaped (`\\u6c34`), in JSON as JSON escapes. A closed
-stream is the null device, and changes no exit code; a standard output that cannot be written, on a full disk, is an
-error (1), unless its reader has left (`| head`).
+evaluations, `RETRIEVER_CONFIG` the folder that keeps the choice of `models promote` and which hosts may get texts of
+which index. `retriever --version` prints the version. Characters that standard output cannot encode are escaped
+(`\\u6c34`), in JSON as JSON escapes. A closed stream is the null device, and changes no exit code; a standard output
+that cannot be written, on a full disk, is an error (1), unless the program that reads it has left (`| head`).
+
+A language model is asked by `search`, `cluster`, `classify` and `compare`, and by `index` with `--read`; `verify`,
+`repair`, `reembed`, `import`, `export` and `index` without it ask none. Before texts go to another machine, a terminal
+shows one question, which `--yes` answers. Elsewhere a reader that is named at a host that nobody allowed is wrong usage
+(2), and nothing is sent. A yes holds for one host and one index, and is kept with the user: an index that is imported
+or copied asks anew. A search whose language model cannot be asked uses the answers that are stored, and says why on
+stderr and in `reader_fault`. `--read N` and `--max-texts` are ceilings over the texts that were ever sent under a
+question. A line on stderr says what was sent; `sent` of `status` has the sum of all days.
 
 `verdict`, of `search`, `cluster`, `classify`, and each view of `views` and `status`, and `verdicts` of `compare` and
 `index`, say whether the model follows the instruction: `level` (`followed`, `unclear`, `not followed`), `chance` (0

@@ -11,6 +11,8 @@ from retriever.cli.options import DEFAULT_INDEX, IndexOption, JsonOption
 from retriever.core.errors import UsageError
 from retriever.core.text import printable
 
+_AUTHORS = {"person": "people", "program": "programs"}
+
 
 def answers(
     instruction: Annotated[str, typer.Option(help="Question that the texts answer.")],
@@ -20,7 +22,7 @@ def answers(
     ] = None,
     index: IndexOption = DEFAULT_INDEX,
     again: Annotated[
-        bool, typer.Option("--again", help="Let texts that a language model refused be asked about again.")
+        bool, typer.Option("--again", help="Let texts that a language model gave no answer to be asked about again.")
     ] = False,
     csv_file: Annotated[Path | None, typer.Option("--csv", help="Write id and answer of every document.")] = None,
     json: JsonOption = False,
@@ -34,6 +36,7 @@ def answers(
     Example: retriever answers --instruction "Why did they leave?" answers.jsonl
     """
     from retriever.index.teaching.answer_files import read_answers
+    from retriever.index.teaching.answering import GIVEN
     from retriever.workspace import Index
 
     if file is not None and csv_file is not None:
@@ -41,18 +44,24 @@ def answers(
     with Index(index) as opened:
         if again:
             texts = output.counted(opened.teaching.ask_again(instruction), "text")
-            output.say(f"{texts} that had no answer will be asked about again.")
+            output.say(f"{texts} without an answer: searches, clusters and `retriever index --read` ask again.")
         if file is not None:
             opened.teaching.give_answers(instruction, read_answers(file))
         status = opened.teaching.answers_status(instruction)
+        answered, reader = opened.teaching.answered_by(instruction), opened.teaching.reader(instruction)
         listed = opened.teaching.answers(instruction) if file is None else {}
     if csv_file is not None:
         output.write_table(csv_file, ["id", "answer"], list(listed.items()))
     if json:
         shown = {"answers": listed} if file is None else {}
-        output.document({"instruction": instruction.strip(), "status": asdict(status), **shown})
+        state = {"status": asdict(status), "answered_by": answered}
+        output.document({"instruction": instruction.strip(), **state, **shown})
         return
     for id, answer in listed.items():
         output.result(printable(f"{id}  {answer}"))
-    served = f"reader {status.reader}" if status.reader else "no reader yet"
-    output.say(printable(f"{status.answers} of {status.texts} texts have an answer; {served}."))
+    people = ", ".join(f"{count} by {_AUTHORS.get(author, author)}" for author, count in sorted(answered.items()))
+    model = "" if reader == GIVEN else reader
+    known = model in answered if model else answered
+    served = "" if known else f"; {model or 'no language model'} serves the question"
+    said = f"{status.answers} of {status.texts} texts have an answer"
+    output.say(printable(f"{said}{people and f': {people}'}{served}."))

@@ -51,7 +51,7 @@ def classify(  # noqa: PLR0913 - one parameter per option
     saved: SavedOption = None,
     as_rows: Annotated[
         Path | None,
-        typer.Option("--as-rows", help="With --saved: write corrected documents as rows for finetune.", hidden=True),
+        typer.Option("--as-rows", help="With --saved: write answers by people as rows for finetune.", hidden=True),
     ] = None,
     csv_file: CsvOption = None,
     propose: Annotated[
@@ -100,8 +100,8 @@ def classify(  # noqa: PLR0913 - one parameter per option
         clustering: Clustering
         if propose:
             reading.begin(opened, instruction)
-            offer = partial(opened.clusterings.propose, instruction, where=where, progress=line.show)
-            _show_proposal(reading.with_consent(opened, offer), file, json=json)
+            proposal = opened.clusterings.propose(instruction, where=where, progress=line.show)
+            _show_proposal(proposal, file, json=json)
             return
         if saved is not None:
             clustering = _saved(opened, saved, as_rows, line)
@@ -140,12 +140,12 @@ def _show_proposal(proposal: "Proposal", file: Path | None, *, json: bool) -> No
 
 
 def _saved(opened: "Index", name: str, as_rows: Path | None, line: output.ProgressLine) -> "SavedClustering":
-    """Return saved categories, and write their corrections as rows where that is requested."""
+    """Return saved categories, and write what people answered to their question as rows where that is requested."""
     clustering = opened.clusterings.get(name, progress=line.show)
     if as_rows is not None:
-        from retriever.training.from_index import write_corrections
+        from retriever.training.from_index import write_answers
 
-        count = write_corrections(as_rows, clustering)
+        count = write_answers(as_rows, opened, clustering.request.instruction or "")
         output.say(f"{count} rows for `retriever finetune` were written to {as_rows}.")
     return clustering
 

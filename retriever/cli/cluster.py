@@ -105,7 +105,8 @@ def cluster(  # noqa: PLR0913 - one parameter per option
             clustering = reading.make(opened, instruction, partial(make, progress=line.show), save)
         if name_by is not None:
             edit = partial(opened.clusterings.edit, save or saved or "", ClusterEdits(name_by=name_by))
-            clustering = titled = reading.with_consent(opened, partial(edit, progress=line.show))
+            reading.permit(opened, name_by)
+            clustering = titled = edit(progress=line.show)
             output.say(f"{printable(str(titled.edits[-1].change))}.")
         if html is not None:
             write_map(html, clustering, map_places(clustering))

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -58,7 +57,7 @@ def compare(  # noqa: PLR0913 - one parameter per option
     with reading.opened(index, device) as opened, output.ProgressLine() as line:
         change: RankChange | ClusterChange
         for question in instruction:
-            reading.begin(opened, question)
+            reading.begin(opened, question, required=not query)
         if query:
             depth = _HITS if hits is None else hits
             request = SearchRequest(query, k=depth, where=where)
@@ -68,8 +67,8 @@ def compare(  # noqa: PLR0913 - one parameter per option
             results = [replace(first, verdict=judged[0]), replace(second, verdict=judged[1])]
             change = compare_ranks(*(result if json else result.shown for result in results))
         else:
-            each = partial(opened.clusterings.each, instruction, k=count, where=where, read=budget, progress=line.show)
-            change = compare_clusters(*reading.with_consent(opened, each))
+            each = opened.clusterings.each
+            change = compare_clusters(*each(instruction, k=count, where=where, read=budget, progress=line.show))
     if html is not None:
         write_page(html, change)
     if json:

@@ -1,6 +1,7 @@
 """Plain help: commands under headings, each with one line, and the names of options that docs/cli.md explains."""
 
 from functools import partial
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from typer.core import TyperCommand, TyperGroup, TyperOption
@@ -37,7 +38,11 @@ class Command(TyperCommand):
         super().format_options(ctx, formatter)
         if self.advanced:
             with formatter.section(ADVANCED):
-                formatter.write_text(", ".join(option.opts[0] for option in self.advanced))
+                names, indent = ", ".join(option.opts[0] for option in self.advanced), " " * formatter.current_indent
+                lines = fill(
+                    names, formatter.width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+                )
+                formatter.write(f"{lines}\n")
 
 
 def _value(shown: str | None, ctx: "Context") -> str | None:

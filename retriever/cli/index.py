@@ -10,7 +10,7 @@ import typer
 
 from retriever.cli import output
 from retriever.cli.options import DEFAULT_INDEX, Build, DeviceOption, Embedding, EncodingOption, IndexOption, JsonOption
-from retriever.cli.reading import Reading, say_spent
+from retriever.cli.reading import Reading
 from retriever.cli.verdicts import say_verdict
 from retriever.core.errors import InputError
 from retriever.core.text import printable
@@ -18,6 +18,7 @@ from retriever.forms import command_options, made
 
 if TYPE_CHECKING:
     from retriever.core.results import IndexingReport
+    from retriever.core.verdicts import Verdict
 
 SKIPPED = 3
 
@@ -83,7 +84,6 @@ def index(  # noqa: PLR0913 - one parameter per option
     from retriever.index.files import ReadingOptions, count_rows, read_documents
     from retriever.index.opened import is_index
     from retriever.index.sources.encoders import load_encoders
-    from retriever.workspace import Index
 
     indexing = replace(made(Embedding, options).options(device), on_long=on_long, sync=sync, units=units)
     started = time.monotonic()  # loading models and telling whether they follow questions counts too
@@ -96,8 +96,7 @@ def index(  # noqa: PLR0913 - one parameter per option
         output.say(note)
     reading = made(Reading, options, reader=None)
     with (
-        reading.limits(index) as limits,
-        Index(index, encoder=question, plain=base, device=device, limits=limits) as opened,
+        reading.opened(index, device, encoder=question, plain=base) as opened,
         output.ProgressLine(count_rows(corpus)) as line,
     ):
         report = opened.add(
@@ -107,25 +106,19 @@ def index(  # noqa: PLR0913 - one parameter per option
             index_type=made(Build, options).index_type,
             progress=line.show,
         )
-        verdicts = [
-            view.verdict
-            for view in opened.views()
-            if view.verdict and view.taught is None and view.view in report.views
-        ]
-        for asked in read or []:
-            reading.begin(opened, asked)
-            opened.teaching.read(asked, progress=line.show)
-        say_spent(opened)
-    for note in report.reading:
-        if later := _without(note, said):
-            output.say(later)
+        views = [view for view in opened.views() if view.taught is None and view.view in report.views]
+        verdicts = [view.verdict for view in views if view.verdict]
+        for note in report.reading:
+            if later := _without(note, said):
+                output.say(later)
+        if not json:
+            _render(index, report, verdicts, time.monotonic() - started)  # a language model may be away
+        for each in read or []:
+            reading.begin(opened, each)
+            opened.teaching.read(each, progress=line.show)
     if json:
         judged = [verdict.to_json() for verdict in verdicts]
         output.document({**report.to_json(), "truncated_ids": report.truncated_ids, "verdicts": judged})
-    else:
-        _render(index, report, time.monotonic() - started)
-        for verdict in verdicts:
-            say_verdict(verdict, of=f'"{verdict.instruction}": ')
     return SKIPPED if report.skipped else 0
 
 
@@ -138,7 +131,7 @@ def _without(note: str, said: Sequence[str]) -> str:
     return added and f"{before.partition(': ')[0]}: {added}"
 
 
-def _render(index: Path, report: "IndexingReport", seconds: float) -> None:
+def _render(index: Path, report: "IndexingReport", verdicts: Sequence["Verdict"], seconds: float) -> None:
     counts = {verb: getattr(report, verb) for verb in ("added", "updated", "unchanged", "deleted")}
     done = ", ".join(f"{count} {verb}" for verb, count in counts.items() if count) or "none"
     rows = "row" if report.skipped == 1 else "rows"
@@ -150,6 +143,8 @@ def _render(index: Path, report: "IndexingReport", seconds: float) -> None:
         output.result(printable(note))
     if report.skipped:
         output.say(f"`retriever status --index {index}` lists the skipped rows with file, line and reason.")
+    for verdict in verdicts:
+        say_verdict(verdict, of=f'"{verdict.instruction}": ')
 
 
 def delete(

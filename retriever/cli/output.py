@@ -72,6 +72,13 @@ def say(text: str, colour: str = "") -> None:
     _tell(style(said, colour, sys.stderr) if colour else said)
 
 
+def agreed(question: str) -> bool:
+    """Return whether a person at the terminal says yes to a question, which goes to standard error."""
+    ProgressLine.clear()
+    _tell(f"{printable(question)} [y/N] ", newline=False)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 def error(message: str, hint: str = "") -> None:
     """Tell the user what went wrong and what to do next."""
     _tell(f"{style('Error:', 'red', sys.stderr)} {_printable_lines(message)}")

@@ -3,15 +3,13 @@
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-import typer
-
 from retriever.cli import output
-from retriever.core.errors import ConsentError, UsageError
+from retriever.core.errors import EncoderError, IndexNotFoundError, UsageError
 from retriever.core.options import option
 from retriever.core.requests import READER
 from retriever.core.text import printable
@@ -19,11 +17,12 @@ from retriever.core.text import printable
 if TYPE_CHECKING:
     from retriever.clusters.budget import Read
     from retriever.clusters.clustering import Clustering
+    from retriever.core.protocols import Encoder
     from retriever.core.results import KnownAnswers
-    from retriever.index.asking.limits import ReadingLimits
+    from retriever.index.asking.limits import Spent
+    from retriever.index.sources.encoders import BaseEncoder
     from retriever.workspace import Index
 
-T = TypeVar("T")
 _ALLOW_HTTP, _CALL_SECONDS = "RETRIEVER_ALLOW_HTTP", "RETRIEVER_CALL_SECONDS"
 C = TypeVar("C", bound="Clustering")
 
@@ -33,11 +32,13 @@ class Reading:
     """The reader of an instruction and its limits; those left out are taken from `settings.toml`."""
 
     reader: str | None = option(None, READER)
-    read: str = option("300", "Number of texts that a language model reads, or all.")
-    max_texts: int | None = option(None, "Most texts to send to a language model.", advanced=True)
-    max_tokens: int | None = option(None, "Most tokens to send to a language model, about.", advanced=True)
-    max_minutes: float | None = option(None, "Most minutes to use a language model.", advanced=True)
-    seconds_a_call: float | None = option(None, "Seconds that a call of a language model may take.", advanced=True)
+    read: str = option("300", "Texts that a language model reads, those it read before included, or all.")
+    max_texts: int | None = option(
+        None, "Most texts to send under a question, those sent before included.", advanced=True
+    )
+    max_tokens: int | None = option(None, "Most tokens to send and receive in this run, about.", advanced=True)
+    max_minutes: float | None = option(None, "Most minutes to use a language model in this run.", advanced=True)
+    seconds_a_call: int | None = option(None, "Seconds that a call of a language model may take.", advanced=True)
     yes: bool = option(False, "Allow the reader's host to get texts of this index, now and later, without asking.")
     allow_http: bool = option(False, "Accept an unencrypted connection to the reader's host.", advanced=True)
 
@@ -56,77 +57,77 @@ class Reading:
             raise UsageError(f"--read is {self.read!r}.", hint="Give a number of texts, or all.") from None
 
     @contextmanager
-    def opened(self, index: Path, device: str) -> Iterator["Index"]:
-        """Open an index within the limits; at the end, say what language models were asked."""
+    def opened(
+        self, index: Path, device: str, encoder: "Encoder | None" = None, plain: "BaseEncoder | None" = None
+    ) -> Iterator["Index"]:
+        """Open an index within the limits; at the end, also of a run that fails, say what language models were asked.
+
+        Arguments are those of `Index`.
+        """
+        from retriever.index.asking.limits import ReadingLimits, read_limits
+        from retriever.index.asking.notices import on_wait
         from retriever.workspace import Index
 
-        with self.limits(index) as limits, Index(index, device=device, limits=limits) as opened:
-            yield opened
-            say_spent(opened)
-
-    @contextmanager
-    def limits(self, index: Path) -> Iterator["ReadingLimits"]:
-        """Give the limits for an index, with the environment that the options stand for."""
-        from retriever.index.asking.limits import ReadingLimits, read_limits
-
         limits = ReadingLimits(self.max_texts, self.max_tokens, self.max_minutes)
-        variables = {
-            _ALLOW_HTTP: "1" if self.allow_http else None,
-            _CALL_SECONDS: None if self.seconds_a_call is None else str(self.seconds_a_call),
-        }
-        with _environment({name: value for name, value in variables.items() if value is not None}):
-            yield limits.filled(read_limits(index.absolute().parent))
+        limits = limits.filled(read_limits(index.absolute().parent))
+        with (
+            _environment({_ALLOW_HTTP: int(self.allow_http) or None, _CALL_SECONDS: self.seconds_a_call}),
+            on_wait(output.say),
+            Index(index, device=device, limits=limits, encoder=encoder, plain=plain) as opened,
+        ):
+            try:
+                yield opened
+            finally:
+                with suppress(IndexNotFoundError):
+                    _say_spent(opened.teaching.spent)
 
-    def begin(self, opened: "Index", instruction: str, reader: str | None = None) -> None:
-        """Let the reader that was named, if one was, serve an instruction from now on.
+    def begin(self, opened: "Index", instruction: str, reader: str | None = None, *, required: bool = True) -> None:
+        """Let the reader that was named, if one was, serve an instruction; first ask whether it may get texts.
 
-        Where it, or the language model that serves the instruction already, is at a host that nobody allowed, ask once.
+        The reader that serves the instruction already is asked about too, where texts have no answer.
 
         Args:
             opened: the index.
             instruction: the question.
             reader: in the place of `self.reader`.
+            required: whether a person who says no ends the command; otherwise the instruction stays as it is served.
 
         Raises:
-            ConsentError: a reader was named, nobody can be asked, or the answer is no.
+            ConsentError: the reader that was named is at a host that nobody allowed; nothing was sent.
         """
-        named = reader or self.reader
-        name = named or (opened.teaching.reader(instruction) if instruction else "")
-        if name.startswith("chat:"):
-            place, unanswered = opened.teaching.place(name), named is not None or _lacks_answers(opened, instruction)
-            question = f"{name}: may texts of this index be sent to {place.host}?"
-            if not place.allowed and unanswered and (self.yes or _agreed(question)):
-                opened.teaching.allow(place.host)
-        if named is not None and instruction:
-            opened.teaching.read_by(instruction, named)
+        named, teaching = reader or self.reader, opened.teaching
+        if named is not None:
+            if self.permit(opened, named) or required or not _at_terminal():
+                teaching.read_by(instruction, named)
+        elif serving := teaching.reader(instruction):
+            with suppress(EncoderError):  # what serves may be away: the work says so where it needs it
+                if not teaching.place(serving).allowed and _lacks_answers(opened, instruction):
+                    self.permit(opened, serving)
+
+    def permit(self, opened: "Index", reader: str) -> bool:
+        """Return whether a reader may get texts of an index; where its host was never allowed, ask once.
+
+        Raises:
+            EncoderError: the reader's name is of no endpoint that may be used.
+        """
+        place = opened.teaching.place(reader)
+        if place.allowed:
+            return True
+        question = f"{reader} reads at {place.host}. May texts of this index be sent there?"
+        if self.yes or (_at_terminal() and output.agreed(question)):
+            opened.teaching.allow(place.host)
+            return True
+        return False
 
     def make(self, opened: "Index", instruction: str, work: Callable[[], C], save: str | None) -> C:
         """Make clusters or categories under an instruction, and save them if they are to have a name."""
         if save is not None:
             opened.clusterings.check_name(save)
         self.begin(opened, instruction)
-        clustering = self.with_consent(opened, work)
+        clustering = work()
         if save is not None:
             opened.clusterings.save(save, clustering)
         return clustering
-
-    def with_consent(self, opened: "Index", work: Callable[[], T]) -> T:
-        """Do some work; where texts would be sent to another machine, ask once whether they may.
-
-        Args:
-            opened: the index.
-            work: is done again after consent; what it read before stays.
-
-        Raises:
-            ConsentError: nobody can be asked, or the answer is no.
-        """
-        try:
-            return work()
-        except ConsentError as refused:
-            if not (self.yes or _agreed(f"{refused.message} May they?")):
-                raise
-            opened.teaching.allow(refused.host)
-        return work()
 
 
 def _lacks_answers(opened: "Index", instruction: str) -> bool:
@@ -134,17 +135,16 @@ def _lacks_answers(opened: "Index", instruction: str) -> bool:
     return status.answers < status.texts
 
 
-def _agreed(question: str) -> bool:
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return False
-    return typer.confirm(printable(question), err=True)
+def _at_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 @contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables for a while."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
+def _environment(variables: Mapping[str, object]) -> Iterator[None]:
+    """Set those environment variables that have a value, for a while."""
+    given = {name: str(value) for name, value in variables.items() if value is not None}
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
     try:
         yield
     finally:
@@ -159,17 +159,15 @@ def say_known(known: "KnownAnswers | None") -> None:
         output.say(known.sentence)
 
 
-def say_spent(opened: "Index") -> None:
-    """Say what language models were asked, and which texts have no answer; nothing where none was asked."""
-    spent = opened.teaching.spent
+def _say_spent(spent: "Spent") -> None:
+    """Say what language models were sent, and which texts have no answer; nothing where nothing was to be sent."""
     if not (spent.texts or spent.tokens or spent.unread):
         return
-    failed = sum(spent.failures.values())
-    texts = "text" if spent.texts == 1 else "texts"
-    parts = [f"A language model read {spent.texts} {texts}, about {spent.tokens} tokens"]
-    if failed:
-        reasons = ", ".join(f"{reason} {count}" for reason, count in spent.failures.items())
-        parts.append(f"{failed} answers are missing ({printable(reasons)})")
+    texts = output.counted(spent.texts, "text")
+    said = f"A language model was sent {texts}: about {spent.tokens:,} tokens, replies and probes included."
     if spent.unread:
-        parts.append(f"{spent.unread} texts were not read, because the limit was reached")
-    output.say("; ".join(parts) + ".")
+        said += f" A limit left {output.counted(spent.unread, 'text')} unread."
+    if spent.failures:
+        said += f" {output.counted(sum(spent.failures.values()), 'text')} got no answer: {spent.reasons}"
+        said += " `retriever answers --again` lets them be asked about again."
+    output.say(printable(said))

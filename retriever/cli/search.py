@@ -13,7 +13,7 @@ from retriever.cli import output
 from retriever.cli.options import DEFAULT_INDEX, DeviceOption, ExplainOption, IndexOption, JsonOption
 from retriever.cli.reading import Reading, say_known
 from retriever.cli.verdicts import say_verdict
-from retriever.core.errors import UsageError
+from retriever.core.errors import ReadingLimitError, UsageError
 from retriever.core.requests import SearchRequest
 from retriever.core.text import printable, shortened
 from retriever.forms import command_options, made
@@ -53,17 +53,16 @@ def search(
     requests = [made(SearchRequest, options, query=query) for query in queries]
     reading = made(Reading, options, reader=None)
     with reading.opened(index, device) as opened:
-        reading.begin(opened, requests[0].instruction or "", requests[0].reader)
-
-        def searched() -> "list[SearchResult]":
-            if several:
-                return opened.search_many(requests)
-            return [_final(opened, requests[0], show_first=not json and sys.stdout.isatty())]
-
-        results = searched()
+        reading.begin(opened, requests[0].instruction or "", requests[0].reader, required=False)
+        requests = [replace(request, reader=None) for request in requests]  # it serves by now, or the answer was no
+        if several:
+            results = opened.search_many(requests)
+        else:
+            results = [_final(opened, requests[0], show_first=not json and sys.stdout.isatty())]
         if not json:
             _render(opened, results, explain=explain)  # before seconds go into the verdict
             say_known(results[0].known_answers)
+            _say_fault(results)
         results = _judged(opened, results)
     if json:
         documents = [result.to_json() for result in results]
@@ -114,8 +113,13 @@ def _render(opened: "Index", results: list["SearchResult"], *, explain: bool) ->
         if explain:
             output.say(_measures(result))
         _render_hits(result.hits if explain else result.shown.hits, explain=explain)
-        if result.reader_fault:
-            output.say(printable(f"The reader cannot be asked: {result.reader_fault}"))
+
+
+def _say_fault(results: list["SearchResult"]) -> None:
+    """Say why the language model that serves the instruction cannot be asked; nothing where it can."""
+    fault = next((result.reader_fault for result in results if result.reader_fault), None)
+    if fault is not None and not isinstance(fault, ReadingLimitError):  # the line on what was spent says that
+        output.say(printable(f"The reader cannot be asked: {fault}"))
 
 
 def _header(result: "SearchResult") -> str:

@@ -44,6 +44,7 @@ def teach(
 
     Example: retriever teach --instruction "What is the main reason for the rating?" examples.jsonl
     """
+    from retriever.index.teaching.answering import GIVEN
     from retriever.index.teaching.examples import read_examples
     from retriever.workspace import Index
 
@@ -52,7 +53,7 @@ def teach(
     with Index(index, device=device) as opened, output.ProgressLine() as line:
         if forget:
             opened.teaching.forget(instruction)
-            lessons = None
+            lessons, reader = None, opened.teaching.reader(instruction)
         else:
             refuse(
                 examples is None and not opened.teaching.labels(instruction).examples,
@@ -65,11 +66,9 @@ def teach(
         taught = None if lessons is None else asdict(lessons)
         output.document({"instruction": instruction.strip(), "taught": taught})
     elif lessons is None:
-        output.result(
-            printable(
-                f"{instruction.strip()}: forgotten; searches use the untaught view. The index keeps the examples."
-            )
-        )
+        serving = "given answers serve" if reader == GIVEN else f"{reader or 'the encoder'} serves"
+        said = f"{instruction.strip()}: forgotten; {serving} the question now. The index keeps the examples."
+        output.result(printable(said))
     else:
         _render_lessons(instruction.strip(), lessons)
 
@@ -92,7 +91,7 @@ def _render_lessons(instruction: str, lessons: "Lessons") -> None:
     elif lessons.tuned is False:
         output.say("Fine-tuning the base encoder did not help with held-out examples, so it was not kept.")
     if lessons.after.value < lessons.before.value:
-        output.say("These examples did not improve it. More examples may help; --forget returns to the untaught view.")
+        output.say("These examples did not improve it. More examples may help; --forget takes the teaching back.")
 
 
 def _row(name: str, held: "Held") -> list[object]:

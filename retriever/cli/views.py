@@ -38,9 +38,12 @@ def status(index: IndexOption = DEFAULT_INDEX, json: JsonOption = False) -> None
         f"{state.path}: {state.documents} documents{units}, {state.texts} distinct texts, "
         f"{state.size_bytes / 1e6:.1f} MB"
     )
-    for role, reader in (("instruction encoder", state.encoder), ("base encoder", state.plain)):
-        if reader is not None:
-            output.result(f"{role} {reader.get('name')}, fingerprint {str(reader.get('fingerprint'))[:12]}")
+    for role, encoder in (("instruction encoder", state.encoder), ("base encoder", state.plain)):
+        if encoder is not None:
+            output.result(f"{role} {encoder.get('name')}, fingerprint {str(encoder.get('fingerprint'))[:12]}")
+    if state.sent["tokens"]:
+        texts, tokens = output.counted(state.sent["texts"], "text"), output.counted(state.sent["tokens"], "token")
+        output.result(f"Language models were sent {texts} until now: about {tokens}, with their replies.")
     output.result()
     output.table(
         ["view", "instruction", "followed", "vectors", "coverage", "index", "recall@10", "not indexed"],

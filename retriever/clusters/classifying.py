@@ -18,6 +18,7 @@ from retriever.clusters.arithmetic.consensus import directions
 from retriever.clusters.categories import Category, options_of
 from retriever.clusters.clustering import Clustering, ClusterRequest
 from retriever.clusters.describing import described_anew
+from retriever.clusters.given import with_given
 from retriever.clusters.material import Material, read_material
 from retriever.clusters.placing import FLOOR, NO_FLOOR, CategoryNames, Options, Places, Placing
 from retriever.core.errors import InputError, UsageError
@@ -65,7 +66,9 @@ def classify(opened: Opened, shown: Source, request: ClassifyRequest) -> Cluster
         UsageError: examples taught the question, and fewer than two of the categories.
     """
     store, sources = opened.store, opened.sources
-    categories, not_learned = _learned(shown, request.categories)
+    taught = shown.lessons().answers if isinstance(shown, Taught) else ()
+    given = with_given(store, request.instruction, request.categories, taught)
+    categories, not_learned = _learned(shown, given)
     with store.snapshot():
         material = read_material(store, shown, request.where)
     if not material.documents:
@@ -115,7 +118,8 @@ def _learned(shown: Source, categories: Sequence[Category]) -> tuple[Sequence[Ca
 def sorted_by_answers(opened: Opened, shown: Source, request: ClassifyRequest) -> Clustering:
     """Put the documents that a language model read under a closed question to the options it chose.
 
-    The options that no category is are categories of their own. Examples stay where they belong.
+    The options that no category is are categories of their own. Examples stay where they belong, those among them that
+    a person or a program answered with an option's name.
 
     Args:
         opened: the index.
@@ -129,7 +133,7 @@ def sorted_by_answers(opened: Opened, shown: Source, request: ClassifyRequest) -
         material = read_material(opened.store, shown, request.where)
     if not material.documents:
         raise InputError("The language model answered for none of the texts.", hint="Try again, or another --reader.")
-    options = options_of(request.categories)
+    options = with_given(opened.store, request.instruction, options_of(request.categories))
     names = [option.name for option in options]
     (vectors,) = encode_texts([shown], names)
     placing = Options(shown.instruction, names, vectors)

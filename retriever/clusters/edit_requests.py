@@ -14,6 +14,7 @@ from retriever.clusters.references import NONE, find, ordinal, references
 from retriever.clusters.saved import SavedClustering
 from retriever.core.errors import InputError, UsageError
 from retriever.core.text import require_text
+from retriever.index.teaching.labels import NONE_OF_THESE
 
 NO_CLUSTER = ("none", "-1")
 """What a document is moved to that belongs to no cluster."""
@@ -147,4 +148,5 @@ def _move(clustering: SavedClustering, state: Edited, id: str, named: str) -> Mo
         clusters = [NONE]
     else:
         clusters = [find(each, state.labels) for each in (references(named) if clustering.several else [named])]
-    return Move(id, text, list(dict.fromkeys(clusters)))
+    answer = "" if not clustering.named else NONE_OF_THESE if clusters == [NONE] else state.labels[clusters[0]]
+    return Move(id, text, list(dict.fromkeys(clusters)), answer)

@@ -174,12 +174,16 @@ class Move:
         id: the document's.
         text: what tells its text from others.
         clusters: `NONE` alone for none of them.
+        answer: the name of the first, where categories are answers to a question: what a person says of the text.
+        before: what a person had answered of it before; empty for nothing.
     """
 
     kind: ClassVar[str] = "move"
     id: str
     text: str
     clusters: Sequence[int]
+    answer: str = ""
+    before: str = ""
 
     def apply(self, state: Edited, material: Material) -> None:
         """Move the document."""

@@ -51,7 +51,7 @@ class Material:
     @cached_property
     def text_keys(self) -> dict[str, str]:
         """What tells the text of every row from others, by the row's id, as a saved clustering keeps it."""
-        return {document.id: content_hash(document.text).hex()[:16] for document in self.documents}
+        return {document.id: text_key(document.text) for document in self.documents}
 
     @cached_property
     def parents(self) -> list[str]:
@@ -64,6 +64,11 @@ class Material:
         for row, key in enumerate(zip(self.parents, labels, strict=True)):
             first.setdefault(key, row)
         return list(first.values())
+
+
+def text_key(text: str) -> str:
+    """Return what tells a text from others in what is saved."""
+    return content_hash(text).hex()[:16]
 
 
 def read_material(

@@ -70,17 +70,18 @@ class Clusterings:
 
         opened, instructions, first = self._opened, [each.instruction or "" for each in requests], requests[0]
         check_fields(opened.store, first)
-        for each in requests:
-            read_sample(opened, each.instruction or "", each.where, each.ids, each.read, progress)
+        faults = [
+            read_sample(opened, each.instruction or "", each.where, each.ids, each.read, progress) for each in requests
+        ]
         unread = lacking(opened, instructions, first.where, first.ids)
         if len(unread):
             check(opened.store, first)
         part = first.where is not None or first.ids is not None
         served = complete_with(opened, instructions, unread, part=part, progress=progress)
         made = []
-        for shown, each in zip(served, requests, strict=True):
+        for shown, each, fault in zip(served, requests, faults, strict=True):
             learned = list(shown.lessons().answers) if isinstance(shown, Taught) else []
-            found = self._with_standing(cluster(opened.store, shown, each, learned), shown)
+            found = self._with_standing(cluster(opened.store, shown, each, learned), shown, fault)
             made.append(self._with_resemblance(found))
         return made
 
@@ -115,6 +116,10 @@ class Clusterings:
         what they taught. Where a language model serves it, that is asked which category a text belongs to, of a sample,
         and ``other`` and ``not said`` are categories besides.
 
+        Examples of a category are those that it names, which are kept as answers of a person, and the documents to
+        which a person or a program gave its name as the answer. A language model's categories leave them where they
+        belong.
+
         Args:
             instruction: what the categories are answers to.
             into: two or more categories, or their names.
@@ -126,29 +131,27 @@ class Clusterings:
 
         Raises:
             UsageError: there is no instruction, the categories cannot be told apart, or they are too long to be asked.
-            InputError: the filter matches nothing, a language model answered nothing, or an example is not there.
+            InputError: the filter matches nothing, a language model answered nothing, an example is not there, or equal
+                texts are examples of two categories.
             FilterError: the filter cannot be parsed or names an unknown field.
         """
         from retriever.clusters.categories import Category, checked, question_of
         from retriever.clusters.classifying import ClassifyRequest, classify
+        from retriever.clusters.given import keep_examples
         from retriever.clusters.reading import read_by_model, read_sample
 
         question, opened = question_of(instruction), self._opened
         categories = checked(
             category if isinstance(category, Category) else Category(category.strip()) for category in into
         )
-        examples = [id for category in categories for id in category.examples]
-        there = opened.documents(examples)
-        for id in examples:
-            if id not in there:
-                raise InputError(f"There is no document {id!r}.", hint="Ids are those of the corpus.")
+        keep_examples(opened, question, categories)
         request = ClassifyRequest(question, categories, several, request_filter(opened.store, where, question))
         shown = opened.sources.active(question)
         if not several and shown is not None and read_by_model(opened, shown):
             return self._sorted_by_model(request, shown.name, read, progress)
-        read_sample(opened, question, request.where, None, read, progress)
+        fault = read_sample(opened, question, request.where, None, read, progress)
         shown = complete(opened, [question], request.where, progress=progress)[0]
-        return self._with_standing(classify(opened, shown, request), shown)
+        return self._with_standing(classify(opened, shown, request), shown, fault)
 
     def _sorted_by_model(
         self, request: "ClassifyRequest", reader: str, read: Read, progress: OnIndexing | None
@@ -161,10 +164,12 @@ class Clusterings:
         opened, question = self._opened, closed_question(request.instruction, request.categories)
         if not len(selected_contents(opened.store, request.where, None)):
             raise nothing_matches(opened.store, request.where)
-        choose_reader(opened, question, reader)
-        read_sample(opened, question, request.where, None, read, progress)
+        known = opened.sources.active(question)
+        if known is None or known.name != reader:
+            choose_reader(opened, question, reader)
+        fault = read_sample(opened, question, request.where, None, read, progress)
         shown = complete(opened, [question], request.where, progress=progress)[0]
-        return self._with_standing(sorted_by_answers(opened, shown, request), shown)
+        return self._with_standing(sorted_by_answers(opened, shown, request), shown, fault)
 
     def propose(self, instruction: str, *, where: str | None = None, progress: OnIndexing | None = None) -> "Proposal":
         """Offer at most twelve categories for `classify`, made of the answers in words that texts have.
@@ -197,16 +202,17 @@ class Clusterings:
         population = selected_contents(opened.store, condition, None)
         if not len(population):
             raise nothing_matches(opened.store, condition)
-        held = shown.contents(opened.sources.held)
+        held, fault = shown.contents(opened.sources.held), ""
         if held is None or len(np.intersect1d(held, population)) < TEXTS:
-            read_sample(opened, question, condition, None, TEXTS, progress)
+            fault = read_sample(opened, question, condition, None, TEXTS, progress)
         shown = complete(opened, [question], condition, progress=progress)[0]
         stored = opened.store.vectors.get(shown.view_id, population)
         answers = [words[0] for words in stored.words]
         reader = shown.name
         written = write_categories(opened, reader, shown.instruction, answers)
         proposal = propose(shown.instruction, reader, answers, stored.embeddings, written)
-        return replace(proposal, known_answers=None if condition is None else condition.known)
+        fault = " ".join(dict.fromkeys(filter(None, [fault, proposal.fault])))
+        return replace(proposal, fault=fault, known_answers=None if condition is None else condition.known)
 
     def save(self, name: str, found: "Clustering") -> None:
         """Save clusters or categories under a new name; later documents go to them.
@@ -259,6 +265,8 @@ class Clusterings:
     ) -> "SavedClustering":
         """Change a saved clustering: all of the edits or none; return it as it is then.
 
+        Who moves a document to a named category answers the question of the categories with its name: that is kept as a
+        person's answer, ``none of these`` where it is moved to none. A later name of the category does not change it.
         Titles by a language model are one change. It is asked before the index is locked.
 
         Args:
@@ -275,33 +283,38 @@ class Clusterings:
         """
         from retriever.clusters.edit_requests import changes, usual_author
         from retriever.clusters.edits import change_json
+        from retriever.clusters.given import keep_moves
         from retriever.clusters.titles import make_titles
 
-        saved = self._kept(name)
+        opened, saved = self._opened, self._kept(name)
         shown = self._completed(saved, progress)
-        titles = (
-            [make_titles(self._opened, self._shown(saved, shown), edits.name_by, progress)] if edits.name_by else []
-        )
-        with self._opened.writing("edit"):  # nobody else edits meanwhile; a transaction would hold up searches
+        titles = [make_titles(opened, self._shown(saved, shown), edits.name_by, progress)] if edits.name_by else []
+        with opened.writing("edit"):  # nobody else edits meanwhile; a longer transaction would hold up searches
             made = titles or changes(self._shown(saved, shown), edits)
-            self._opened.store.edits.add(name, [change_json(change) for change in made], author or usual_author())
-        return self._shown(saved, shown)
+            with opened.store.transaction():
+                made = keep_moves(opened, saved.request.instruction or "", made)
+                opened.store.edits.add(name, [change_json(change) for change in made], author or usual_author())
+        return self._shown(saved, self._completed(saved, progress))  # answers that were kept are embedded
 
     def undo(self, name: str) -> "Edit":
-        """Take back the last change of a saved clustering that holds, and return it.
+        """Take back the last change of a saved clustering that holds, and the answer it gave, and return it.
 
         Raises:
             InputError: there is no such clustering, or no change that holds.
         """
-        from retriever.clusters.edits import edit_of
+        from retriever.clusters.edits import Move, edit_of
+        from retriever.clusters.given import take_back_move
 
         store = self._opened.store
-        store.clusterings.get(name)
+        instruction = store.clusterings.get(name).document["instruction"]
         with self._opened.writing("undo"), store.transaction():
             undone = store.edits.undo(name)
-        if undone is None:
-            raise InputError(f"There is no change of {name!r} to undo.", hint="--history lists what was changed.")
-        return edit_of(undone)
+            if undone is None:
+                raise InputError(f"There is no change of {name!r} to undo.", hint="--history lists what was changed.")
+            edit = edit_of(undone)
+            if isinstance(edit.change, Move) and edit.change.answer:
+                take_back_move(self._opened, instruction, edit.change)
+        return edit
 
     def history(self, name: str) -> "list[Edit]":
         """Return the changes of a saved clustering in the order they were made, those taken back too; quick."""
@@ -343,11 +356,17 @@ class Clusterings:
 
         return self._with_standing(shown_again(self._opened, shown, saved), shown)
 
-    def _with_standing(self, clustering: "Found", shown: Source) -> "Found":
-        """Return a clustering with what is known of its question: what it was taught, or else its verdict."""
+    def _with_standing(self, clustering: "Found", shown: Source, fault: str = "") -> "Found":
+        """Return a clustering with what is known of its question: what it was taught or its verdict, and its sample.
+
+        Args:
+            clustering: it.
+            shown: the view that it was made of.
+            fault: why no more texts could be read.
+        """
         lessons = shown.lessons() if isinstance(shown, Taught) else None
         verdict = None if lessons is not None else stored_verdict(self._opened.store, shown.view_id)
-        sample = self._sampled(clustering, shown) if shown.in_words else None
+        sample = replace(self._sampled(clustering, shown), fault=fault) if shown.in_words else None
         examples = {} if lessons is None else self._examples(shown)
         return replace(clustering, lessons=lessons, verdict=verdict, sampled=sample, examples=examples)
 

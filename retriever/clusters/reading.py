@@ -18,7 +18,7 @@ from retriever.clusters.arithmetic.sampling import Floats, Mask, Sample, due, pe
 from retriever.clusters.budget import Read
 from retriever.clusters.material import Material
 from retriever.clusters.references import NONE, ordinal
-from retriever.core.errors import UsageError
+from retriever.core.errors import ConsentError, EncoderError, UsageError
 from retriever.core.results import IndexingReport, OnIndexing, counting
 from retriever.core.types import Ids
 from retriever.index.completing import ask
@@ -50,6 +50,7 @@ class Sampled:
         shares: by cluster, its share of all texts; `NONE` for that of none.
         evenly: ids of the documents whose texts were drawn and read. Not in the JSON object.
         missing: how many texts were drawn and have no answer: they came later, or the model gave none.
+        fault: why the language model could not be asked about more texts; empty where it could.
     """
 
     reader: str
@@ -62,6 +63,7 @@ class Sampled:
     shares: Mapping[int, Estimate] = field(default_factory=dict)
     evenly: frozenset[str] = frozenset()
     missing: int = 0
+    fault: str = ""
 
     @property
     def whole(self) -> bool:
@@ -75,7 +77,11 @@ class Sampled:
 
     @property
     def sentence(self) -> str:
-        """What was read by whom, whether the rest was predicted, and what to do where too few were drawn for that."""
+        """What was read by whom and why no more, what is said of the rest, and what to do where nothing can be."""
+        return f"{self._read} The reader cannot be asked: {self.fault}" if self.fault else self._read
+
+    @property
+    def _read(self) -> str:
         by = "handed in" if self.reader == GIVEN else f"read by {self.reader}"
         if self.whole:
             return f"All {self.texts} texts were {by}."
@@ -103,6 +109,7 @@ class Sampled:
             "read": self.read,
             "drawn": self.drawn,
             "missing": self.missing,
+            "fault": self.fault or None,
             "predicted": self.predicted,
             "agreement": _rounded(self.agreement),
             "commonest": _rounded(self.commonest),
@@ -151,11 +158,12 @@ def read_sample(
     ids: frozenset[str] | None,
     read: Read,
     progress: OnIndexing | None,
-) -> None:
-    """Let a language model that serves an instruction read a sample of some documents.
+) -> str:
+    """Let a language model that serves an instruction read a sample of some documents, in its order.
 
     The budget is a ceiling over what the question has: texts that were read before, by searches too, count, and those
-    that the model refused. A larger one adds to them.
+    that the model refused. A larger one adds to them. Where a limit or an error stops the reading, the sample ends
+    before the first text that was not asked about.
 
     Args:
         opened: the index.
@@ -165,14 +173,19 @@ def read_sample(
         read: texts that may be read in all.
         progress: called with the growing report.
 
+    Returns:
+        Why the model cannot be asked, where some of the texts are answered; empty where it was.
+
     Raises:
         UsageError: the budget is below 1.
+        ConsentError: no text is answered, and the model is at a host that nobody allowed.
+        EncoderError: no text is answered, and the model cannot be asked.
     """
     if read != "all" and read < 1:
         raise UsageError(f"{read} texts are to be read.", hint="Give a number from 1, or all.")
     shown = opened.sources.active(instruction)
     if not isinstance(shown, Answers) or not shown.by.name:
-        return
+        return ""
     store, view_id = opened.store, shown.view_id
     population = Population.selected(store, where, ids)
     numbers, most = population.numbers(store), len(population.contents) if read == "all" else read
@@ -186,12 +199,18 @@ def read_sample(
     rows = due(most, threshold, numbers, before)
     try:
         ask(opened, shown, population.contents[rows], counting(report, progress))
+    except (ConsentError, EncoderError) as error:
+        if not shown.answers(population.contents):
+            raise
+        return str(error)
     finally:
-        reached = np.flatnonzero(asked()[rows])  # a limit, or an error, may have stopped the reading
-        if len(reached) < len(rows):
-            threshold = float(numbers[rows[reached[-1]]]) if len(reached) else 0.0
+        reached = asked()[rows]
+        if not reached.all():
+            first = int(reached.argmin())
+            threshold = float(numbers[rows[first - 1]]) if first else 0.0
         if threshold > population.threshold(store, view_id):
             store.samples.extend(view_id, population.name, threshold)
+    return ""
 
 
 def sampled(

@@ -410,6 +410,7 @@ class IndexStatus:
         plain: what fills the base view; None where ``encoder`` does.
         units: what is embedded of a document: ``documents``, which is itself, or ``sentences``.
         unit_count: how many of them all documents have together.
+        sent: texts and tokens, about, that language models were sent on all days: ``texts`` and ``tokens``.
     """
 
     path: str
@@ -425,6 +426,7 @@ class IndexStatus:
     plain: Mapping[str, JSON] | None = None
     units: str = "documents"
     unit_count: int = 0
+    sent: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""

@@ -41,6 +41,7 @@ def _index_status(store: Store, folder: Path) -> IndexStatus:
         quarantined=bad,
         units=kind(store),
         unit_count=store.documents.count_embedded(),
+        sent=dict(zip(("texts", "tokens"), store.spending.total(), strict=True)),
     )
 
 

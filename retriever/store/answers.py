@@ -4,8 +4,10 @@ A person's stands before a program's, and that before a model's. Answers cost mo
 vectors made of them: a view that is dropped, forgotten or embedded by another encoder takes its vectors from these.
 """
 
+import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from retriever.core.types import Ids
 from retriever.store.columns import as_ids, content_batches
@@ -63,16 +65,25 @@ class AnswerTable(Table):
         Raises:
             IndexDamagedError: one is not what was stored.
         """
-        known: dict[int, str] = {}
-        for answer_id, *row, checksum in self._db.rows_of(
+        rows = self._db.rows_of(
             content_batches(content_ids),
             f"{_WANTED} WHERE {_AMONG} AND answer IS NOT NULL AND author IN (?3, ?4, ?5) "
             "ORDER BY author = ?5, author = ?4",  # the last is taken
             question,
             author,
-            PROGRAM,
             PERSON,
-        ):
+            PROGRAM,
+        )
+        return self._checked(rows)
+
+    def by(self, author: str, question: str) -> dict[int, str]:
+        """Return the answers of an author alone to a question, by content id; errors as `get`."""
+        wanted = f"{_WANTED} WHERE author = ? AND question = ? AND answer IS NOT NULL ORDER BY content_id"
+        return self._checked(self._db.rows(wanted, (author, question)))
+
+    def _checked(self, rows: Iterable[tuple[Any, ...]]) -> dict[int, str]:
+        known: dict[int, str] = {}
+        for answer_id, *row, checksum in rows:
             if answer_checksum(*row) != checksum:
                 raise self._db.damaged(f"answer {answer_id} is not what was stored")
             known[row[2]] = row[3]
@@ -99,6 +110,16 @@ class AnswerTable(Table):
             )
         )
 
+    def authors(self, author: str, question: str) -> dict[int, str]:
+        """Return who gave the answer that stands, by content id: a person, else a program, else the author."""
+        return dict(
+            self._db.rows(
+                "SELECT content_id, author FROM answers WHERE question = ?1 AND author IN (?2, ?3, ?4) "
+                "AND answer IS NOT NULL ORDER BY author = ?4, author = ?3",  # the last is taken
+                (question, author, PROGRAM, PERSON),
+            )
+        )
+
     def count_paid(self, author: str, question: str) -> int:
         """Count the texts that a language model was asked about under a question, refused or not."""
         counted = "SELECT COUNT(*) FROM answers WHERE question = ? AND author = ?"
@@ -109,16 +130,17 @@ class AnswerTable(Table):
         wanted = "SELECT content_id, reason FROM answers WHERE question = ? AND author = ? AND answer IS NULL"
         return dict(self._db.rows(wanted, (question, author)))
 
-    def take_back(self, question: str, content_ids: Sequence[int] | Ids) -> None:
-        """Remove answers that were given; those of language models stay."""
+    def take_back(
+        self, question: str, content_ids: Sequence[int] | Ids, authors: Sequence[str] = (PERSON, PROGRAM)
+    ) -> None:
+        """Remove answers that some authors gave."""
         with self._db.writing():
             self._db.write_of(
                 content_batches(content_ids),
                 "DELETE FROM answers WHERE content_id IN (SELECT value FROM json_each(?)) "
-                "AND question = ? AND author IN (?, ?)",
+                "AND question = ? AND author IN (SELECT value FROM json_each(?))",
                 question,
-                PROGRAM,
-                PERSON,
+                json.dumps([*authors]),
             )
 
     def forget_refused(self, question: str) -> int:

@@ -219,6 +219,11 @@ class SettledTable(Table):
                 (search, written, zlib.crc32(written.encode()), view_id),
             )
 
+    def forget(self, view_id: int) -> None:
+        """Forget which searches have settled in a view: asked again, they read on."""
+        with self._db.writing(data=False):
+            self._db.write("DELETE FROM settled WHERE view_id = ?", (view_id,))
+
 
 def _view(row: tuple[Any, ...]) -> View:
     view_id, created, last_used, lazy, *key = row

@@ -1,43 +1,38 @@
-"""Rows to learn from out of an index: corrected categories, texts to be answered, hard negatives."""
+"""Rows to learn from out of an index: what people answered, texts to be answered, hard negatives."""
 
 import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from retriever.core.errors import InputError, UsageError
 from retriever.core.paths import write_output
+from retriever.core.text import normal_instruction
 from retriever.index.opened import opened
+from retriever.index.teaching.labels import NONE_OF_THESE
+from retriever.store.answers import PERSON
 from retriever.training.negatives import IndexedDocuments, Mined, MiningOptions, mine_documents
 from retriever.training.pairs import HardNegatives
 from retriever.training.rows import TrainingRow, normalise_text
 from retriever.workspace import Index
 
-if TYPE_CHECKING:
-    from retriever.clusters.saved import SavedClustering
-
 _OPTION = "--as-rows"
 _SEED = 0
 
 
-def corrected_rows(found: "SavedClustering") -> list[TrainingRow]:
-    """Return a row of text, question and answer for every document that was moved and still is where it was put.
+def answered_rows(index: Index, instruction: str) -> list[TrainingRow]:
+    """Return a row of text, question and answer for every text of an index that a person answered a question about.
 
-    The answer is the name that the cluster has now, the first of several; what was moved to no cluster has none.
+    Labels, corrections and examples of categories are such answers. Texts with `NONE_OF_THESE` have no row.
     """
-    from retriever.clusters.edits import Move  # clusters need faiss, training does not
-    from retriever.clusters.references import NONE
-
-    changes = [edit.change for edit in found.edits if edit.undone is None]
-    moved = dict.fromkeys(change.id for change in changes if isinstance(change, Move))
-    labels, instruction = {cluster.number: cluster.label for cluster in found.clusters}, found.request.instruction or ""
-    group, rows = normalise_text(instruction), []
-    for id in moved:
-        number = found.assignments.get(id, NONE)
-        if number != NONE:
-            rows.append(TrainingRow(found.documents[id].text, instruction, labels[number], group=group))
-    return rows
+    store, question = opened(index).store, normal_instruction(instruction)
+    answers = store.answers.by(PERSON, question)
+    documents = store.documents.expand([content for content, answer in answers.items() if answer != NONE_OF_THESE])
+    group = normalise_text(question)
+    return [
+        TrainingRow(document.text, question, answers[content], group=group)
+        for content, (document, *_) in documents.items()
+    ]
 
 
 def index_texts(index: Index, count: int) -> list[str]:
@@ -48,16 +43,18 @@ def index_texts(index: Index, count: int) -> list[str]:
     return [document.text for document in documents.get(sorted(chosen)).values()]
 
 
-def write_corrections(path: Path, found: "SavedClustering") -> int:
-    """Write what was corrected in a saved clustering as JSON Lines, as `retriever finetune` reads them; count the rows.
+def write_answers(path: Path, index: Index, instruction: str) -> int:
+    """Write what people answered to a question as JSON Lines, as `retriever finetune` reads them; count the rows.
 
     Raises:
         InputError: there are none.
         OutputError: the file cannot be written.
     """
-    rows = corrected_rows(found)
+    rows = answered_rows(index, instruction)
     if not rows:
-        raise InputError("There is nothing to learn from.", hint="Correct some first: --correct ID=CATEGORY.")
+        raise InputError(
+            "There is nothing to learn from.", hint="Correct some first: `retriever topics NAME --move ID=CATEGORY`."
+        )
     lines = (json.dumps(row.to_json(), ensure_ascii=False) for row in rows)
     write_output(path, "".join(f"{line}\n" for line in lines), _OPTION)
     return len(rows)

@@ -12,6 +12,7 @@ from test_api_mcp import answer, asked, client_of, failed
 
 from retriever.api.mcp.answers import MOST_TEXTS, TEXT_CHARACTERS
 from retriever.api.mcp.server import TOOLS, WRITING_TOOLS
+from retriever.core.errors import EncoderError
 from retriever.core.types import Document
 from retriever.encoders.answers import loading
 from retriever.workspace import Index
@@ -256,6 +257,21 @@ def test_no_client_can_name_an_address_that_texts_go_to(server, reader, named):
     assert failed(server, "search", *says, token=WRITER, query="toy", instruction=WHO, reader=named)
     assert failed(server, "compare", *says, token=WRITER, first=WHO, second=MOOD, reader=named)
     assert (reader.loaded, reader.asked) == ([], [])
+
+
+def test_a_search_whose_reader_is_away_goes_by_stored_answers_and_says_so_in_words_for_clients(server, reader, caplog):
+    put(server, {"r1": "a child"}, MOOD)
+    reader.error = EncoderError("10.0.0.7:8000 cannot be reached.", hint="Start its server: `ollama serve`.")
+    reader.error_at = TEXTS[1]
+    found = search(server, instruction=MOOD, k=30).json()
+    assert {hit["id"]: hit["words"] for hit in found["hits"]}["r1"] == ["a child"]
+    assert found["reader_fault"].startswith("The model cannot be loaded, or cannot do this.")
+    assert "10.0.0.7:8000" in caplog.text
+    both = {"query": "mug", "instructions": [MOOD, PRODUCT]}
+    faults = server.post("/indexes/reviews/compare", both, token=READER).json()["reader_faults"]
+    assert faults == [found["reader_fault"], None]
+    agents = answer(server, "compare", token=READER, first=MOOD, second=PRODUCT, query="pan")
+    assert agents["reader_faults"] == faults
 
 
 def test_a_writer_has_clusters_titled_by_a_reader_that_the_index_knows_and_by_no_other(server, indexes, monkeypatch):

@@ -97,6 +97,12 @@ def test_a_request_sends_no_more_tokens_than_its_limit_and_the_next_goes_on(read
     assert before < read(model) == len(answered(server))
 
 
+def test_a_search_that_a_limit_ended_goes_on_when_the_limit_is_raised(reading, model):
+    assert SAYS in search(reading("[reading]\nmax_texts = 25\n"), "mug")["reader_fault"]
+    found = search(reading(""), "mug")
+    assert (read(model), found["reader_fault"]) == (5, None)
+
+
 def test_an_index_has_a_day_that_a_restart_does_not_begin_anew(reading, model, monkeypatch):
     server = reading("[day]\nmax_texts = 25\n")
     assert SAYS in search_all(server)[-1]["reader_fault"]

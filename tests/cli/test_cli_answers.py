@@ -14,9 +14,12 @@ def give(indexed, file, *options):
 
 
 def test_answers_of_a_file_are_taken_listed_and_searched(indexed, write):
-    assert indexed("answers", "--instruction", WHO).err == "0 of 5 texts have an answer; no reader yet.\n"
+    assert (
+        indexed("answers", "--instruction", WHO).err
+        == "0 of 5 texts have an answer; no language model serves the question.\n"
+    )
     ran = give(indexed, write([{"id": "r1", "answer": " a  cook"}, {"id": "r2", "answer": "not said"}], "a.jsonl"))
-    assert (ran.code, ran.out, ran.err) == (0, "", "2 of 5 texts have an answer; reader given.\n")
+    assert (ran.code, ran.out, ran.err) == (0, "", "2 of 5 texts have an answer: 2 by people.\n")
     ran = indexed("answers", "--instruction", f" {WHO} ")
     assert ran.out == "r1  a cook\nr2  not said\n"
     hits = indexed("search", "a cook", "--instruction", WHO, "--json").document["hits"]

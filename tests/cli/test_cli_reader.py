@@ -3,12 +3,14 @@
 import os
 import shlex
 from pathlib import Path
+from threading import Event
 
 import pytest
-from answer_fakes import FakeReader
-from replay_server import Model, serving
+from answer_fakes import FakeReader, loads
+from replay_server import Model, first_word, serving
 
-from retriever.encoders.answers import loading
+from retriever.cli import output, reading
+from retriever.encoders.answers import calls
 from retriever.encoders.answers.places import ALLOW_HTTP
 
 WHO = "Which thing is it about?"
@@ -32,7 +34,7 @@ def test_a_reader_answers_a_search_and_stays(indexed, model, name):
     assert ran.code == 0, ran.err
     assert "[lamp]" in ran.out.splitlines()[0]
     assert "read under the question: 5 of 5" in ran.err
-    assert "A language model read 5 texts" in ran.err
+    assert "A language model was sent 5 texts" in ran.err
     calls = len(model.requests)
     again = indexed("search", "kettle", "--instruction", WHO, "-k", "1")
     assert "[kettle]" in again.out
@@ -63,7 +65,7 @@ def test_clusters_and_categories_are_read_too(indexed, model, name):
     ran = indexed("cluster", "--instruction", WHO, "-k", "2", "--reader", name)
     assert ran.code == 0, ran.err
     assert f"All 5 texts were read by {name}." in ran.err
-    assert "A language model read 5 texts, about" in ran.err
+    assert "A language model was sent 5 texts: about" in ran.err
     sorted_ = indexed("classify", "--instruction", WHO, "--into", "kettle, lamp", "--json").document
     assert sorted_["sampled"]["read"] == sorted_["sampled"]["texts"] == 5
 
@@ -73,51 +75,191 @@ def test_a_cluster_of_a_sample_names_the_search_that_reads_more_of_it(indexed, n
     said = next(line for line in ran.err.splitlines() if line.startswith("More of the first, "))
     program, *command = shlex.split(said.partition(": ")[2])
     assert program == "retriever"
-    assert "A language model read 1 text, " in indexed(*command).err
+    assert "A language model was sent 1 text: about" in indexed(*command).err
     assert "More of" not in indexed("cluster", "--instruction", WHO, "-k", "2").err
 
 
 @pytest.mark.parametrize("command", [["search", "lamp", "-k", "5"], ["cluster", "-k", "2", "--read", "all"]])
 def test_limits_are_those_of_the_settings_and_options_go_before_them(indexed, name, tmp_path, command):
     settings = tmp_path / "indexes" / "settings.toml"
-    settings.write_text("[reading]\nmax_texts = 2\n\n[day]\nmax_texts = 1\n")
+    settings.write_text("[reading]\nmax_texts = 2\n")
     asked = [*command, "--instruction", WHO, "--reader", name]
     ran = indexed(*asked)
     assert ran.code == 0, ran.err
-    assert "A language model read 2 texts" in ran.err
-    assert "texts were not read, because the limit was reached" in ran.err
-    assert "A language model read 0 texts" in indexed(*asked, "--max-texts", "5", "--max-minutes", "0").err
-    assert "A language model read 1 text, " in indexed(*asked, "--max-texts", "1").err
+    assert "A language model was sent 2 texts: about" in ran.err
+    assert "A limit left 3 texts unread." in ran.err
+    assert "A language model was sent 0 texts: about" in indexed(*asked, "--max-texts", "5", "--max-minutes", "0").err
+    assert "A language model was sent 1 text: about" in indexed(*asked, "--max-texts", "3").err
     assert indexed(*asked, "--max-texts", "5", "--json").code == 0
     assert indexed("answers", "--instruction", WHO, "--json").document["status"]["answers"] == 5
     settings.write_text("[reading]\nmax_text = 2\n")
     assert indexed(*asked).failed_with(1, "settings.toml: 'max_text' is no setting", "max_texts")
 
 
+def test_a_limit_of_a_day_holds_over_commands(indexed, model, name, tmp_path):
+    (tmp_path / "indexes" / "settings.toml").write_text("[day]\nmax_texts = 2\n")
+    asked = ["search", "lamp", "--instruction", WHO, "--reader", name]
+    assert "A language model was sent 2 texts: about" in indexed(*asked).err
+    calls = len(model.requests)
+    assert "A limit left 3 texts unread." in indexed(*asked, "--max-texts", "5").err
+    assert len(model.requests) == calls
+
+
 def test_two_questions_are_read_for_a_comparison(indexed, name):
     ran = indexed("compare", "--instruction", WHO, "--instruction", "What else?", "-k", "2", "--reader", name)
     assert ran.code == 0, ran.err
-    assert "A language model read 10 texts" in ran.err
+    assert "A language model was sent 10 texts" in ran.err
     assert "0 of 5 documents are in another cluster" in ran.err
 
 
-@pytest.mark.parametrize("command", [["search", "lamp"], ["cluster", "-k", "2"], ["classify", "--into", "lamp, toy"]])
-def test_nothing_leaves_the_machine_without_a_yes(indexed, monkeypatch, command):
-    fake = FakeReader(["lamp"], host="api.example.com")
-    monkeypatch.setattr(loading, "load_answerer", lambda name, fingerprint="": fake)
-    asked = [*command, "--instruction", WHO, "--reader", "chat:fake"]
+@pytest.fixture
+def away(monkeypatch, tmp_path):
+    """A reader at a host of somebody else, and a folder for who is allowed."""
+    monkeypatch.setenv("RETRIEVER_CONFIG", str(tmp_path / "user"))
+    fake = FakeReader(["lamp"], name="chat:https://api.example.com/v1#m", host="api.example.com")
+    return loads(monkeypatch, fake)
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    monkeypatch.setattr(reading, "_at_terminal", lambda: True)
+
+
+MAY = "May texts of this index be sent there? [y/N]"
+COMMANDS = [["search", "lamp"], ["cluster", "-k", "2"], ["classify", "--into", "lamp, toy"]]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_nothing_leaves_the_machine_without_a_yes(indexed, away, command):
+    asked = [*command, "--instruction", WHO, "--reader", away.name]
     assert indexed(*asked).failed_with(2, "would be sent to api.example.com", "--yes")
-    assert fake.asked == []
-    assert indexed(*asked, "--yes").code == 0
+    assert (away.asked, away.probes) == ([], 0)
+    ran = indexed(*asked, "--yes")
+    assert (ran.code, MAY in ran.err) == (0, False)
+    assert len(away.asked) == 5
+    assert indexed(*command, "--instruction", "What else?", "--reader", away.name).code == 0  # remembered
+    assert len(away.asked) == 10
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_person_is_asked_once_and_a_no_sends_nothing(indexed, away, terminal, command):
+    asked = [*command, "--instruction", WHO, "--reader", away.name]
+    ran = indexed(*asked, stdin=b"n\n")
+    assert ran.err.count(MAY) == 1
+    assert ran.code == (0 if command[0] == "search" else 2)
+    assert (ran.out != "") == (command[0] == "search")  # by what is stored
+    assert (away.asked, away.probes) == ([], 0)
+    ran = indexed(*asked, stdin=b"y\n")
+    assert (ran.code, ran.err.count(MAY), len(away.asked)) == (0, 1, 5)
+    ran = indexed(*command, "--instruction", "What else?", "--reader", away.name)
+    assert (ran.code, MAY in ran.err, len(away.asked)) == (0, False, 10)
+
+
+def test_an_imported_index_asks_anew_and_is_searched_as_it_is_meanwhile(indexed, away, monkeypatch):
+    asked = ["search", "lamp", "--instruction", WHO]
+    assert indexed(*asked, "--reader", away.name, "--yes", "--max-texts", "2").code == 0
+    assert indexed("export", "mine.tar.zst").code == 0
+    assert indexed("import", "mine.tar.zst", "--index", "indexes/theirs").code == 0
+    asked += ["--index", "indexes/theirs"]
+    ran = indexed(*asked)
+    assert ran.code == 0 and "[lamp]" in ran.out
+    said = [line for line in ran.err.splitlines() if line.startswith("The reader cannot be asked: ")]
+    assert len(said) == 1 and "api.example.com" in said[0] and "--yes" in said[0]
+    assert "api.example.com" in indexed(*asked, "--json").document["reader_fault"]
+    assert indexed("cluster", "--instruction", WHO, "--index", "indexes/theirs").failed_with(2, "api.example.com")
+    monkeypatch.setattr(reading, "_at_terminal", lambda: True)
+    ran = indexed(*asked, stdin=b"n\n")
+    assert (ran.code, ran.err.count(MAY), len(away.asked)) == (0, 1, 2)
+    ran = indexed(*asked, stdin=b"y\n")
+    assert (ran.code, ran.err.count(MAY), len(away.asked)) == (0, 1, 5)
+
+
+def test_a_title_is_asked_for_where_its_reader_is_allowed(indexed, away, terminal):
+    asked = ["cluster", "-k", "2", "--save", "mine", "--name-by", away.name]
+    ran = indexed(*asked, stdin=b"n\n")
+    assert (ran.code, ran.err.count(MAY)) == (2, 1)
+
+
+def test_a_search_whose_reader_is_away_shows_what_is_stored_and_says_so(indexed, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with serving(Model()) as url:
+        monkeypatch.setenv("OPENAI_BASE_URL", url)
+        assert indexed("search", "lamp", "--instruction", WHO, "--reader", "chat:m", "--max-texts", "2").code == 0
+    for where in (url, None):
+        monkeypatch.delenv("OPENAI_BASE_URL") if where is None else monkeypatch.setenv("OPENAI_BASE_URL", where)
+        ran = indexed("search", "lamp", "--instruction", WHO)
+        assert ran.code == 0 and "[lamp]" in ran.out
+        assert ran.err.count("The reader cannot be asked: ") == 1
+        assert indexed("search", "lamp", "--instruction", WHO, "--json").document["reader_fault"]
+
+
+def test_a_call_may_take_as_long_as_an_option_says(indexed, name, monkeypatch):
+    asked = ["search", "lamp", "--instruction", WHO, "--reader", name]
+    assert indexed(*asked, "--seconds-a-call", "0").failed_with(1, "RETRIEVER_CALL_SECONDS is '0'")
+    assert indexed(*asked, "--seconds-a-call", "300").code == 0
+    assert "RETRIEVER_CALL_SECONDS" not in os.environ
+
+
+def test_a_long_wait_for_the_first_answer_is_told(indexed, model, name, monkeypatch):
+    told, say = Event(), output.say
+
+    def listening(text, colour=""):
+        say(text, colour)
+        if text.startswith("waiting for the first answer of stand-in at 127.0.0.1:"):
+            told.set()
+
+    monkeypatch.setattr(output, "say", listening)
+    monkeypatch.setattr(calls, "NOTICE_SECONDS", 0.01)
+    model.answer = lambda text, question: first_word(text, question) if told.wait(60) else "not said"
+    ran = indexed("search", "lamp", "--instruction", WHO, "--reader", name)
+    assert (ran.code, told.is_set()) == (0, True), ran.err
+
+
+def test_index_reads_new_texts_for_the_questions_that_are_named_alone(indexed, model, name, write):
+    assert indexed("cluster", "--instruction", WHO, "--reader", name, "--read", "all", "-k", "2").code == 0
+    calls = len(model.requests)
+    assert indexed("index", write([{"id": "r6", "text": "The lamp fell."}])).code == 0
+    assert len(model.requests) == calls
+    ran = indexed("index", write([{"id": "r7", "text": "The knife is dull."}]), "--read", WHO)
+    assert ran.code == 0 and "A language model was sent 2 texts: about" in ran.err
+    assert indexed("answers", "--instruction", WHO, "--json").document["answered_by"] == {name: 7}
+    ran = indexed("index", write([{"id": "r8", "text": "The toy."}]), "--read", "What else?")
+    assert ran.code == 2 and ran.out.startswith("Documents: 1 added")  # that is done, and said
+    assert "No language model serves 'What else?'." in ran.err
+
+
+def test_refused_texts_are_counted_with_the_reason_and_asked_about_again_on_request(indexed, monkeypatch):
+    fake = FakeReader(["lamp"], name="chat:http://127.0.0.1:9/v1#m", silent=["The kettle broke.", "The toy broke."])
+    loads(monkeypatch, fake)
+    asked = ["search", "lamp", "--instruction", WHO]
+    ran = indexed(*asked, "--reader", fake.name)
+    assert "A language model was sent 5 texts: about" in ran.err
+    assert "2 texts got no answer: The model or its server refused to answer. (2)" in ran.err
+    assert indexed("answers", "--instruction", WHO).err == f"3 of 5 texts have an answer: 3 by {fake.name}.\n"
+    fake.silent.clear()
+    indexed(*asked)
     assert len(fake.asked) == 5
-    assert indexed(*command, "--instruction", "What else?", "--reader", "chat:fake").code == 0  # remembered
+    assert "2 texts without an answer: " in indexed("answers", "--instruction", WHO, "--again").err
+    assert "A language model was sent 2 texts: about" in indexed(*asked).err
+    assert fake.asked[5:] == ["The kettle broke.", "The toy broke."]
+
+
+def test_answers_and_status_say_who_answered_and_what_was_sent(indexed, name, write):
+    assert "Language models" not in indexed("status").out
+    assert indexed("search", "lamp", "--instruction", WHO, "--reader", name).code == 0
+    corrected = write([{"id": "r1", "answer": "a kettle"}], "mine.jsonl")
+    said = f"5 of 5 texts have an answer: 4 by {name}, 1 by people.\n"
+    assert indexed("answers", "--instruction", WHO, corrected).err == said
+    sent = indexed("status", "--json").document["sent"]
+    assert sent["texts"] == 5 and sent["tokens"] > 0
+    assert f"Language models were sent 5 texts until now: about {sent['tokens']:,} tokens" in indexed("status").out
 
 
 @pytest.mark.parametrize(
     ("reader", "code", "says"),
     [
         ("chat:http://198.51.100.1/v1#m", 1, "http"),
-        ("minilm", 2, "minilm writes no answers."),
+        ("minilm", 2, "'minilm' writes no answers."),
         ("chat:http://127.0.0.1:9/v1#m", 1, "127.0.0.1:9"),
     ],
 )
@@ -214,7 +356,7 @@ def test_a_language_model_titles_saved_clusters_and_one_undo_takes_them_back(ind
     ran = indexed(*asked, "--save", "products", "--html", "map.html", "--max-texts", "30")
     assert ran.code == 0, ran.err
     assert "The kettle reviews" in ran.out and "\n       They are about a kettle.\n" in ran.out
-    assert f"{name} calls cluster 1 '" in ran.err and "A language model read " in ran.err
+    assert f"{name} calls cluster 1 '" in ran.err and "A language model was sent " in ran.err
     assert "The kettle reviews" in Path("map.html").read_text()
     (kettle,) = [
         one for one in indexed("cluster", "--saved", "products", "--json").document["clusters"] if one["size"] == 2

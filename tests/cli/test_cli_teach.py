@@ -68,7 +68,7 @@ def test_answers_and_examples_are_kept_and_what_was_not_learned_is_named(taught)
     assert "shipping: no example, not learned; an answer needs 3.\n" in ran.err
     with Index(Path("indexes/default")) as index:
         labels = index.teaching.labels(MOOD)
-        assert (len(labels.examples), set(labels.answers)) == (6, {"glad", "cross", "shipping", "odd"})
+        assert (len(labels.examples), set(labels.answers)) == (7, {"glad", "cross", "shipping", "odd"})
         index.teaching.label(MOOD, "t6", "cross")
         index.teaching.label(MOOD, "t7", "odd")
     ran = taught("teach", "--instruction", MOOD)
@@ -168,7 +168,7 @@ def test_another_encoder_is_taught_anew_or_says_what_to_run(taught):
 def test_forgetting(taught):
     taught("teach", "--instruction", MOOD, "examples.jsonl")
     assert taught("teach", "--instruction", MOOD, "--forget").out == (
-        "What mood?: forgotten; searches use the untaught view. The index keeps the examples.\n"
+        "What mood?: forgotten; the encoder serves the question now. The index keeps the examples.\n"
     )
     assert taught("views", "--json").document["views"][-1]["taught"] is None
     assert taught("teach", "--instruction", MOOD, "--forget", "--json").failed_with(1, "was taught nothing")

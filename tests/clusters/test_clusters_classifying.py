@@ -13,7 +13,6 @@ from retriever.core.errors import InputError, UsageError
 from retriever.core.protocols import EncoderSpec
 from retriever.core.types import Document
 from retriever.index.reembedding import reembed
-from retriever.training.from_index import corrected_rows
 from retriever.workspace import Index
 
 TEXTS = ["kettle 1", "kettle 2", "toy 1", "toy 2", "toy kettle", "lamp 1", "pan knife drone"]
@@ -104,20 +103,6 @@ def test_categories_that_overlap_are_saved_so(full):
     assert found.to_json()["places"] == {"both": [1, 3]}
     merged = full.clusterings.edit("products", ClusterEdits(merge=[["kettle", "lamp"]]))
     assert merged.places["both"] == (0,)
-
-
-def test_corrections_become_rows_to_learn_from(full):
-    full.clusterings.save("products", full.clusterings.classify(PRODUCT, NAMES))
-    full.clusterings.edit("products", ClusterEdits(move={"d4": "toy", "d6": "lamp", "d0": "none"}))
-    full.clusterings.edit("products", ClusterEdits(rename={"lamp": "Light"}, move={"d1": "toy"}))
-    full.clusterings.undo("products")
-    full.clusterings.undo("products")
-    full.clusterings.edit("products", ClusterEdits(rename={"lamp": "Light"}))
-    rows = corrected_rows(full.clusterings.get("products"))
-    assert [one.to_json() for one in rows] == [
-        {"text": "toy kettle", "question": PRODUCT, "answer": "toy"},
-        {"text": "pan knife drone", "question": PRODUCT, "answer": "Light"},
-    ]
 
 
 def test_nothing_is_embedded_twice(full, encoder):

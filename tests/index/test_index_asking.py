@@ -99,7 +99,7 @@ def test_an_index_that_comes_from_elsewhere_brings_answers_and_no_permission(rem
     brought(path, there)
     with opened(there) as other:
         result = search(other, "lamp", k=20)
-        assert f"would be sent to {HOST}" in result.reader_fault
+        assert f"would be sent to {HOST}" in str(result.reader_fault)
         assert {id: said for id, (said,) in ((id, said) for id, said in words(result).items() if said)} == before
         with pytest.raises(ConsentError):
             other.teaching.read(WHO)
@@ -185,14 +185,14 @@ def test_a_search_whose_reader_is_away_gives_stored_answers_and_has_not_settled(
     reader.error, reader.error_at = EncoderError("the server went away"), TEXTS[6]
     result = search(index, k=20)
     stored = index.teaching.answers(WHO)
-    assert "the server went away" in result.reader_fault
+    assert "the server went away" in str(result.reader_fault)
     assert result.final
     assert not result.settling.settled
     assert {id: said[0] for id, said in words(result).items() if said} == stored
-    assert result.to_json()["reader_fault"] == result.reader_fault
+    assert result.to_json()["reader_fault"] == str(result.reader_fault)
     reader.error = None
     again = search(index, k=20)
-    assert (again.reader_fault, again.settling is None) == ("", False)
+    assert (again.reader_fault, again.settling is None) == (None, False)
     assert len(index.teaching.answers(WHO)) > len(stored)
 
 
@@ -209,7 +209,7 @@ def test_answers_of_a_model_at_another_address_or_asked_in_other_words_are_not_m
         other = loads(patch, FakeReader(["sad", "calm"], host=HOST if changed == "address" else ""))
         other.fingerprint = "another".ljust(64, "0")
         index.teaching.allow(HOST)
-        assert "another model, or at another address" in search(index, "lamp", k=20).reader_fault
+        assert "another model, or at another address" in str(search(index, "lamp", k=20).reader_fault)
         with pytest.raises(EncoderError, match="another model"):
             index.teaching.read(WHO)
         assert (other.asked, index.teaching.answers(WHO)) == ([], before)

@@ -31,7 +31,7 @@ class AnswersState(BaseModel):
     """The state of a question that is answered in words."""
 
     instruction: str
-    reader: str = Field(description="Who reads for it: `given` where answers are handed in alone; empty for nobody.")
+    reader: str = Field(description="Who answers it: `given` where answers are handed in alone; empty for nobody.")
     answers: int = Field(description="Distinct texts that have an answer.")
     texts: int = Field(description="Distinct texts of the index.")
     vectors: int = Field(description="Of the view that serves it; its next search adds those of new answers.")
@@ -41,8 +41,8 @@ class QuestionAnswers(BaseModel):
     """The answers that serve a question."""
 
     instruction: str
-    reader: str = Field(description="Who reads for it: `given` where answers are handed in alone; empty for nobody.")
-    answers: dict[str, str] = Field(description="By the ids of documents; none where an encoder reads for it.")
+    reader: str = Field(description="Who answers it: `given` where answers are handed in alone; empty for nobody.")
+    answers: dict[str, str] = Field(description="By the ids of documents; none where an encoder serves it.")
 
 
 @router.get("/{name}/answers", response_model=QuestionAnswers, summary="Show the answers to a question")

@@ -83,6 +83,13 @@ class Spent:
     unread: int = 0
     failures: "dict[Unread, int]" = field(default_factory=dict)
 
+    @property
+    def reasons(self) -> str:
+        """A sentence for each reason of the failures, with its number; empty where there are none."""
+        from retriever.encoders.answers.answerer import explained
+
+        return explained(self.failures)
+
 
 class Budget:
     """The limits of a reading, and what it has asked so far; threads may share it.

@@ -1,6 +1,6 @@
 """Who answers a question, and answers that people and programs give."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from retriever.core.errors import InputError, UsageError
 from retriever.core.text import composed, is_blank, normal_instruction
@@ -8,7 +8,7 @@ from retriever.encoders.answers.answerer import MOST_CHARACTERS, MOST_WORDS, NOT
 from retriever.index.opened import Opened
 from retriever.index.sources.answers import Answers, Reader
 from retriever.index.teaching.labels import skip
-from retriever.store.answers import GIVEN, PERSON
+from retriever.store.answers import GIVEN, PERSON, PROGRAM
 
 __all__ = ["DEFAULT", "GIVEN", "PERSON", "choose_reader", "give_answers", "keep_answers", "question_of"]
 
@@ -32,23 +32,36 @@ def choose_reader(opened: Opened, instruction: str, reader: str) -> None:
 def give_answers(opened: Opened, instruction: str, answers: Mapping[str, str | None], author: str = PERSON) -> int:
     """Take answers to a question as `Teaching.give_answers` does; the caller holds the writer's lock."""
     question, sources = question_of(instruction), opened.sources
-    by_content = _by_content(opened, answers)
+    said = by_content(opened, answers)
     with opened.store.transaction():
-        keep_answers(opened, question, by_content, author)
+        keep_answers(opened, question, said, author)
         served = sources.active(question)
         if served is None or not served.in_words:
             sources.choose(Answers.given_by(sources.base, question, Reader()))
-    return len(by_content)
+    return len(said)
 
 
-def keep_answers(opened: Opened, question: str, answers: Mapping[int, str | None], author: str = PERSON) -> None:
-    """Keep answers to a question by content id, in the caller's transaction; None takes back what was given.
+def keep_answers(
+    opened: Opened,
+    question: str,
+    answers: Mapping[int, str | None],
+    author: str = PERSON,
+    withdrawn: Sequence[str] = (PERSON, PROGRAM),
+) -> None:
+    """Keep answers to a question by content id, in the caller's transaction.
 
     Views of answers lose what they had of these texts: the next search or completion embeds what they are now.
+
+    Args:
+        opened: the index.
+        question: it.
+        answers: None takes back what was given.
+        author: of the answers.
+        withdrawn: authors whose answers None takes back.
     """
     store = opened.store
     store.answers.put(author, question, {content: said for content, said in answers.items() if said is not None})
-    store.answers.take_back(question, [content for content, said in answers.items() if said is None])
+    store.answers.take_back(question, [content for content, said in answers.items() if said is None], withdrawn)
     skip(store, question, [content for content, said in answers.items() if said is not None], back=True)
     for source in opened.known_sources.all(lambda view: True):  # of earlier encoders too
         if source.in_words and source.instruction == question:
@@ -68,12 +81,17 @@ def question_of(instruction: str) -> str:
     return question
 
 
-def _by_content(opened: Opened, answers: Mapping[str, str | None]) -> dict[int, str | None]:
-    """Return answers by the content ids of the texts that they are of: of documents, or of the parts that are read."""
+def by_content(opened: Opened, answers: Mapping[str, str | None]) -> dict[int, str | None]:
+    """Return answers by the content ids of the texts that they are of: of documents, or of the parts that are read.
+
+    Raises:
+        InputError: there is no such document, an answer is blank or no phrase, equal texts have two answers, or a
+            document is read by its sentences.
+    """
     documents = opened.documents(answers)
     known = opened.store.documents.known([document.text for document in documents.values()])
     embedded = set(opened.store.documents.contents_of(answers).tolist())
-    by_content: dict[int, str | None] = {}
+    found: dict[int, str | None] = {}
     for id, answer in answers.items():
         if id not in documents:
             raise InputError(f"There is no document {id!r}.", hint="Ids are those of the corpus.")
@@ -83,9 +101,9 @@ def _by_content(opened: Opened, answers: Mapping[str, str | None]) -> dict[int, 
                 f"The index reads {id!r} sentence by sentence.", hint=f"Answer its sentences: {id}#1, {id}#2 and so on."
             )
         said = None if answer is None else _phrase(id, answer)
-        if by_content.setdefault(content, said) != said:
+        if found.setdefault(content, said) != said:
             raise InputError(f"The text of {id!r} has two answers.", hint="Equal texts have one answer.")
-    return by_content
+    return found
 
 
 def _phrase(id: str, answer: str) -> str:

@@ -246,8 +246,15 @@ class Teaching:
         ask(opened, source, opened.store.documents.live_contents(), counting(report, progress))
 
     def ask_again(self, instruction: str) -> int:
-        """Let texts that language models refused under a question be asked about again; return how many."""
-        return self._opened.store.answers.forget_refused(normal_instruction(instruction))
+        """Let texts that language models refused under a question be asked about again; return how many.
+
+        Searches that had settled without them read on.
+        """
+        store, source = self._opened.store, self._opened.known_sources.active(instruction)
+        with store.transaction():
+            if source is not None and source.view is not None:
+                store.settled.forget(source.view_id)
+            return store.answers.forget_refused(normal_instruction(instruction))
 
     def refusals(self, instruction: str) -> str:
         """Return why the language model that serves a question left texts without an answer, counted; empty for none.
@@ -314,6 +321,21 @@ class Teaching:
             len(live),
             0 if shown is None else store.vectors.count_live(shown.view_id),
         )
+
+    def answered_by(self, instruction: str) -> dict[str, int]:
+        """Count the distinct texts that have an answer to a question by who gave it.
+
+        Returns:
+            By the name of the language model that serves the question, ``person`` and ``program``, without zeros.
+
+        Raises:
+            UsageError: there is no question.
+        """
+        store, question = self._opened.store, question_of_answers(instruction)
+        author, reader = answering_author(self._opened, instruction), self.reader(instruction)
+        live = set(store.documents.live_contents().tolist())
+        authors = store.answers.authors(author, question).items()
+        return dict(Counter(reader if by == author else by for content, by in authors if content in live))
 
     def texts_to_answer(self, instruction: str, count: int = 10, query: str = "") -> list[Document]:
         """Return texts without an answer to a question that are worth one most, for `give_answers`; none is read.
