@@ -55,7 +55,7 @@ class Model:
         whole: what it says of a whole call, as a list of items; takes the place of ``answer``.
         title: the object that it says of a cluster, whose call it is given.
         categories: the list of categories that it makes of answers, whose call it is given.
-        refuses: what it refuses: the forms ``json_schema`` and ``json_object``, the keyword ``maxLength`` of a schema,
+        refuses: what it refuses: the forms ``json_schema`` and ``json_object``, the keyword ``minItems`` of a schema,
             ``max_tokens``, ``temperature``, messages of the ``system``.
         models: that it lists.
         piece: bytes that come at a time, twenty times a second; 0 for all at once.
@@ -91,8 +91,8 @@ class Model:
         form = request.get("response_format", {}).get("type")
         if form in self.refuses:
             return Refusal(400, f"response_format {form} is not supported")
-        if "maxLength" in self.refuses and "maxLength" in json.dumps(request.get("response_format")):
-            return Refusal(400, "Invalid schema for response_format 'answers': 'maxLength' is not permitted.")
+        if "minItems" in self.refuses and "minItems" in json.dumps(request.get("response_format")):
+            return Refusal(400, "Invalid schema for response_format 'answers': 'minItems' is not permitted.")
         if "system" in self.refuses and request["messages"][0]["role"] == "system":
             return Refusal(400, "System role not supported")
         for parameter in ("max_tokens", "temperature"):

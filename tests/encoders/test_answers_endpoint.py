@@ -129,21 +129,21 @@ def test_the_first_call_goes_alone_and_eight_more_at_once(model):
 @pytest.mark.parametrize(
     ("refused", "learned"),
     [
-        (set(), {}),
-        ({"maxLength"}, {"form": Format.SCHEMA}),
-        ({"json_schema"}, {"form": Format.OBJECT}),
-        ({"json_schema", "json_object"}, {"form": Format.LINES}),
-        ({"max_tokens"}, {"token_limit": "max_completion_tokens"}),
-        ({"system"}, {"system": False}),
+        ([], {}),
+        (["minItems"], {"form": Format.SCHEMA}),
+        (["json_schema"], {"form": Format.OBJECT}),
+        (["json_schema", "json_object"], {"form": Format.LINES}),
+        (["max_tokens"], {"token_limit": "max_completion_tokens"}),
+        (["system"], {"system": False}),
         (
-            {"temperature", "json_schema", "max_tokens"},
+            ["temperature", "json_schema", "max_tokens"],
             {"form": Format.OBJECT, "token_limit": "max_completion_tokens", "temperature": False},
         ),
     ],
     ids=str,
 )
 def test_the_ladder_is_tried_once_and_remembered_by_the_next_command(model, own_folder, refused, learned):
-    model.refuses = refused
+    model.refuses = set(refused)
     one = reader()
     assert one.answer(TEXTS, "what?").answers == RIGHT
     assert one.abilities == Abilities(settled=True, **learned)
@@ -553,36 +553,48 @@ def test_what_keep_raises_ends_the_work_at_once(model):
     assert len(model.requests) <= 9
 
 
-def test_what_is_spent_is_what_was_sent_and_what_came_back(model):
-    spent = []
-    reader().answer(TEXTS[:5], "what?", spend=spent.append)
-    sent = sum(estimated_tokens(message["content"]) for message in model.requests[0]["messages"])
-    assert spent == [sent, 10 + 100 - sent]  # the server counts 100 tokens of messages and 10 of the reply
-    model.always = lambda made, request: {**made, "usage": None}
-    spent.clear()
-    reader().answer(TEXTS[:5], "what?", spend=spent.append)
-    assert spent[0] == sent and 10 < spent[1] < 100
-    model.then.append(Refusal(500))
-    spent.clear()
-    reader().answer(TEXTS[:5], "what?", spend=spent.append)
-    assert spent[:2] == [sent, sent]  # each request is counted
+class Purse:
+    """Writes down what is counted, and is empty after so many counts."""
 
+    def __init__(self, allowed=1000):
+        self.allowed, self.sent, self.came = allowed, [], []
 
-@pytest.mark.parametrize("allowed", [2, 3], ids=["before a request", "behind a reply"])
-def test_a_purse_that_is_empty_sends_no_further_request_and_keeps_what_came(model, allowed):
-    kept, spent = [], []
-
-    def spend(tokens):
-        spent.append(tokens)
-        if len(spent) > allowed:
+    def before(self, tokens):
+        if len(self.sent) + len(self.came) >= self.allowed:
             raise LookupError("empty")
+        self.sent.append(tokens)
 
+    def after(self, tokens):
+        self.came.append(tokens)
+
+
+def test_what_is_spent_is_what_was_sent_and_what_came_back(model):
+    purse = Purse()
+    reader().answer(TEXTS[:5], "what?", spend=purse)
+    sent = sum(estimated_tokens(message["content"]) for message in model.requests[0]["messages"])
+    assert (purse.sent, purse.came) == (
+        [sent],
+        [10 + 100 - sent],
+    )  # the server counts 100 of messages and 10 of the reply
+    model.always = lambda made, request: {**made, "usage": None}
+    purse = Purse()
+    reader().answer(TEXTS[:5], "what?", spend=purse)
+    assert purse.sent == [sent] and 10 < purse.came[0] < 100
+    model.then.append(Refusal(500))
+    purse = Purse()
+    reader().answer(TEXTS[:5], "what?", spend=purse)
+    assert purse.sent == [sent, sent]  # each request is counted
+
+
+@pytest.mark.parametrize("allowed", [2, 3])
+def test_a_purse_that_is_empty_sends_no_further_request_and_keeps_what_came(model, allowed):
+    kept, purse = [], Purse(allowed)
     with pytest.raises(LookupError, match="empty"):
-        reader(abilities=Abilities(texts_per_call=1)).answer(TEXTS, "what?", keep=kept.extend, spend=spend)
+        reader(abilities=Abilities(texts_per_call=1)).answer(TEXTS, "what?", keep=kept.extend, spend=purse)
     assert len(kept) >= 1
     assert all(each.answer == RIGHT[each.row] for each in kept)
-    assert len(model.requests) == len(kept)
-    assert reader().send(AnswersCall(TEXTS[:1], "what?"), spend=lambda tokens: None).cells == RIGHT[:1]
+    assert len(model.requests) == len(kept) == len(purse.sent)
+    assert reader().send(AnswersCall(TEXTS[:1], "what?"), spend=Purse()).cells == RIGHT[:1]
 
 
 def test_when_time_is_up_calls_are_cancelled_and_what_came_is_given(model):
@@ -651,9 +663,9 @@ def test_texts_for_this_machine_go_past_a_proxy(model, monkeypatch):
 
 def test_a_probe_is_of_model_prompt_and_the_answers_to_the_probes(model):
     model.answer = lambda text, question: text.split()[1]
-    spent = []
-    print_ = reader().probe(spend=spent.append)
-    assert len(print_) == 64 and len(spent) == 2 * len(model.requests)
+    purse = Purse()
+    print_ = reader().probe(spend=purse)
+    assert len(print_) == 64 and len(purse.sent) == len(purse.came) == len(model.requests)
     assert print_ == reader().probe()
     assert sum(map(len, model.calls)) == 2 * len(PROBES)
     assert ChatAnswerer("chat:other").probe() != print_
