@@ -45,7 +45,7 @@ def test_the_user_message_is_the_wire_and_the_system_message_holds_all_instructi
 
 def test_the_strict_schema_allows_the_ids_of_the_call_and_lengths_and_the_plain_one_names_types_alone():
     calls = (AnswersCall(["a", "b"], "q"), TitleCall("q", ["a", "b"]), CategoriesCall("q", ["a", "b"]))
-    limits = "enum", "minItems", "maxItems", "maxLength"
+    limits = "enum", "minItems", "maxItems", "pattern"
     for call in calls:
         limited, plain = (json.dumps(call.response_format(form)) for form in (Format.LIMITED, SCHEMA))
         assert all(word in limited for word in limits) and '"enum": ["1", "2"]' in limited

@@ -130,10 +130,16 @@ def taught_again(before: Taught, run: TeachingRun) -> Taught:
     """
     sources = run.sources
     question = question_of(sources, before.instruction)
-    for source in sources.candidates(question.instruction):
-        if isinstance(source, Taught) and source.examples == before.examples:
-            return source
-    examples = _still_there(run.store, before)
+    known = [source for source in sources.candidates(question.instruction) if isinstance(source, Taught)]
+    for taught in known:
+        if taught.examples == before.examples:
+            return taught
+    try:
+        examples = _still_there(run.store, before)
+    except InputError:
+        if known:  # from when they were the index's: what was learned then stays
+            return known[0]
+        raise
     teach = partial(learn_question, run, question, examples)
     try:
         return teach(tune=bool(before.document.get("tuned")) and sources.encoders.separate)
