@@ -28,6 +28,11 @@ def made(path, **options):
     return index
 
 
+def load(described):
+    """Give the encoder of a description."""
+    return FakeEncoder(described["fingerprint"].rstrip("0"))
+
+
 def search(index, query="toy", **options):
     """Return the last answer to a query under the question."""
     *_, last = index.search_progressively(SearchRequest(query, instruction=WHO, **options))

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 from answer_fakes import NAME, FakeReader, loads
-from asking_index import PRODUCTS, TEXTS, WHO, made, opened, search, words
+from asking_index import PRODUCTS, TEXTS, WHO, load, made, opened, search, words
 from index_fakes import MOOD, FakeEncoder
 
 from retriever.core.errors import ConsentError, EncoderError
@@ -35,11 +35,6 @@ def index(path, reader):
     with made(path) as index:
         index.teaching.read_by(WHO, NAME)
         yield index
-
-
-def load(described):
-    """Give the encoder of a description."""
-    return FakeEncoder(described["fingerprint"].rstrip("0"))
 
 
 @pytest.fixture

@@ -86,7 +86,13 @@ def test_what_a_killed_process_was_asking_is_taken_over(index, reader, tmp_path)
     assert code < 0
     sent = (tmp_path / "sent").read_text().splitlines()
     assert len(index.teaching.answers(WHO)) == len(sent) - 1 == 3
-    index.teaching.read(WHO)
+    looks = []
+
+    def look(report):
+        looks.append(report)
+        assert len(looks) < 200, "it waits for a process that is gone"
+
+    index.teaching.read(WHO, progress=look)
     assert len(index.teaching.answers(WHO)) == len(TEXTS)
     assert sorted([*sent[:-1], *reader.asked]) == sorted(TEXTS)
 
@@ -105,6 +111,7 @@ def test_a_process_on_another_machine_is_waited_for_until_it_shows_no_life(index
 
     def look(report):
         looks.append(report.in_hand)
+        assert len(looks) < 200, "it waits for a claim that has run out"
         if report.in_hand == len(TEXTS) - 3 and looks.count(report.in_hand) == 3:
             assert len(reader.asked) == len(TEXTS) - 3
             late = time.time() + asking.CLAIM_SECONDS + 1
@@ -145,3 +152,15 @@ def test_who_stops_waiting_leaves_the_others_claims(index, reader):
     store = index._opened.store
     author = index._opened.sources.active(WHO).by.fingerprint
     assert store.claims.held_by_others("me", author, WHO).tolist() == mine
+
+
+def test_a_text_is_claimed_until_it_is_answered_and_no_longer(index):
+    store, author = index._opened.store, index._opened.sources.active(WHO).by.fingerprint
+    seen = []
+
+    def look(report):
+        held = store.claims.held_by_others("me", author, WHO)
+        seen.append((len(held), len(store.answers.asked(author, WHO))))
+
+    index.teaching.read(WHO, progress=look)
+    assert seen == [(len(TEXTS) - answered, answered) for answered in range(1, len(TEXTS) + 1)]
