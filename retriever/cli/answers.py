@@ -43,8 +43,8 @@ def answers(
         raise UsageError("--csv lists answers, and a file imports some.", hint="Import first, then list.")
     with Index(index) as opened:
         if again:
-            texts = output.counted(opened.teaching.ask_again(instruction), "text")
-            output.say(f"{texts} without an answer: searches, clusters and `retriever index --read` ask again.")
+            texts = output.counted(opened.teaching.ask_again(instruction), "refused text")
+            output.say(f"{texts} can be asked about again, by searches, clusters and `retriever index --read`.")
         if file is not None:
             opened.teaching.give_answers(instruction, read_answers(file))
         status = opened.teaching.answers_status(instruction)

@@ -68,7 +68,7 @@ class AnswerTable(Table):
         rows = self._db.rows_of(
             content_batches(content_ids),
             f"{_WANTED} WHERE {_AMONG} AND answer IS NOT NULL AND author IN (?3, ?4, ?5) "
-            "ORDER BY author = ?5, author = ?4",  # the last is taken
+            "ORDER BY author = ?4, author = ?5",  # the last is taken
             question,
             author,
             PERSON,
@@ -90,8 +90,9 @@ class AnswerTable(Table):
         return known
 
     def given(self, question: str) -> dict[int, str]:
-        """Return the answers to a question that a person or a program gave, by content id; errors as `get`."""
-        return self.get(GIVEN, question, self.held(GIVEN, question))
+        """Return the answers to a question that people and programs gave, by content id, the latest last, as `get`."""
+        wanted = f"{_WANTED} WHERE question = ?1 AND author IN (?2, ?3) AND answer IS NOT NULL"
+        return self._checked(self._db.rows(f"{wanted} ORDER BY author = ?3, answer_id", (question, PROGRAM, PERSON)))
 
     def held(self, author: str, question: str) -> Ids:
         """Return the texts whose answer to a question is known, given or by the author, ascending."""

@@ -292,6 +292,17 @@ def test_clusters_of_other_questions_are_made_beside_a_language_model_that_is_sl
     assert "All 6 texts were read by chat:fake." in shown(settle(slow)).replace("\\", "")
 
 
+def test_clusters_of_stored_answers_say_why_and_are_made_anew_once_the_language_model_can_be_asked(make, app, reader):
+    with served(make()) as index:
+        index.teaching.give_answers(WHO, {"r1": "kettle", "r2": "kettle", "r5": "toy"})
+    reader.error, reader.error_at = EncoderError("The endpoint is gone."), REVIEWS[2]["text"]
+    session = settle(click(app("clusters", instruction=WHO, groups="2"), READ))
+    assert "cannot be asked: The endpoint is gone." in shown(session).replace("\\", "")
+    reader.error = None
+    session = settle(click(session, "Ask the language model again"))
+    assert "All 6 texts were read by chat:fake." in shown(session).replace("\\", "")
+
+
 def test_a_search_that_waits_for_the_texts_of_another_can_be_stopped(make, app, reader):
     served(make()).close()
     reader.gated = WHO

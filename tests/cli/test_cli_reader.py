@@ -190,6 +190,7 @@ def test_a_search_whose_reader_is_away_shows_what_is_stored_and_says_so(indexed,
         ran = indexed("search", "lamp", "--instruction", WHO)
         assert ran.code == 0 and "[lamp]" in ran.out
         assert ran.err.count("The reader cannot be asked: ") == 1
+        assert "was sent" not in ran.err
         assert indexed("search", "lamp", "--instruction", WHO, "--json").document["reader_fault"]
 
 
@@ -210,7 +211,7 @@ def test_a_long_wait_for_the_first_answer_is_told(indexed, model, name, monkeypa
 
     monkeypatch.setattr(output, "say", listening)
     monkeypatch.setattr(calls, "NOTICE_SECONDS", 0.01)
-    model.answer = lambda text, question: first_word(text, question) if told.wait(60) else "not said"
+    model.answer = lambda text, question: first_word(text, question) if told.wait(10) else "not said"
     ran = indexed("search", "lamp", "--instruction", WHO, "--reader", name)
     assert (ran.code, told.is_set()) == (0, True), ran.err
 
@@ -239,7 +240,7 @@ def test_refused_texts_are_counted_with_the_reason_and_asked_about_again_on_requ
     fake.silent.clear()
     indexed(*asked)
     assert len(fake.asked) == 5
-    assert "2 texts without an answer: " in indexed("answers", "--instruction", WHO, "--again").err
+    assert "2 refused texts can be asked about again" in indexed("answers", "--instruction", WHO, "--again").err
     assert "A language model was sent 2 texts: about" in indexed(*asked).err
     assert fake.asked[5:] == ["The kettle broke.", "The toy broke."]
 

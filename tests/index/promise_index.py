@@ -11,14 +11,13 @@ from dataclasses import dataclass
 
 from answer_fakes import NAME, FakeReader
 from index_fakes import FAULT, KEYWORDS, MOOD, FakeEncoder
-from retriever.index.sources.limits import ReadingLimits
 from teaching_corpus import mood
 
-from retriever.core.errors import ConsentError, EncoderMismatchError, InputError
+from retriever.core.errors import ConsentError, EncoderMismatchError, InputError, UsageError
 from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.types import Document
-from retriever.encoders.answers.answerer import AnswererSpec
 from retriever.index import reembedding
+from retriever.index.asking.limits import ReadingLimits
 from retriever.index.upkeep.archive import import_index
 from retriever.workspace import Index
 
@@ -52,23 +51,16 @@ class CountedReader(FakeReader):
     """A language model that writes down what it is sent."""
 
     def __init__(self, name, index):
-        super().__init__([], host=HOSTS[name])
-        self.name = name
-        self.fingerprint = name.ljust(64, "0")
+        super().__init__([], name=name, host=HOSTS[name])
         self._index = index
-
-    @property
-    def spec(self):
-        return AnswererSpec(self.name, self.host, loopback=not self.host)
 
     def said(self, text, question):
         return said(text, question)
 
-    def answer(self, texts, questions, **options):
-        for question in [questions] if isinstance(questions, str) else questions:
-            for text in texts:
-                self._index.sent.append(Sent(self._index.command, self.name, self.host, question, text))
-        return super().answer(texts, questions, **options)
+    def answer(self, texts, question, **options):
+        for text in texts:
+            self._index.sent.append(Sent(self._index.command, self.name, self.host, question, text))
+        return super().answer(texts, question, **options)
 
 
 def load(description):
@@ -94,7 +86,7 @@ class PromiseIndex:
     def _path(self):
         return self._folder / str(self._moves)
 
-    def load_reader(self, name, fingerprint=""):
+    def load_reader(self, name):
         return self.readers[name]
 
     @contextmanager
@@ -180,10 +172,10 @@ class PromiseIndex:
         return last.view
 
     def cluster(self, question, k, read):
-        """Return clusters; None where consent is wanting, or nothing has an answer."""
+        """Return clusters; None where consent is wanting, or fewer texts than clusters have an answer."""
         try:
             return self._index.cluster(question, k=k, read=read)
-        except (ConsentError, InputError):
+        except (ConsentError, InputError, UsageError):
             return None
 
     def save(self, name, clusters):

@@ -85,6 +85,16 @@ def test_how_far_a_question_is_answered(index):
     assert teaching.answers_status(WHO).answers == 1
 
 
+def test_why_a_language_model_did_not_answer_is_counted_for_texts_that_still_have_no_answer(index, monkeypatch):
+    reader = loads(monkeypatch, FakeReader(PRODUCTS, silent=[TEXTS["toy0"], TEXTS["toy1"]]))
+    assert index.teaching.refusals(WHO) == ""
+    index.teaching.read_by(WHO, reader.name)
+    index.teaching.read(WHO)
+    assert index.teaching.refusals(WHO) == "The model or its server refused to answer. (2)"
+    index.teaching.give_answers(WHO, {"toy0": "a child"})
+    assert index.teaching.refusals(WHO) == "The model or its server refused to answer. (1)"
+
+
 @pytest.mark.parametrize("answer", ["word " * 13, "x" * 161, "\u200b"])
 def test_an_answer_is_a_phrase(index, answer):
     with pytest.raises(InputError, match="The answer for 'toy1'"):
@@ -93,7 +103,7 @@ def test_an_answer_is_a_phrase(index, answer):
     index.teaching.give_answers(WHO, {"toy1": "word " * 12})
 
 
-@pytest.mark.parametrize("call", ["texts_to_answer", "answers_status"])
+@pytest.mark.parametrize("call", ["texts_to_answer", "answers_status", "refusals"])
 def test_without_a_question_there_is_nothing_to_answer(index, call):
     with pytest.raises(UsageError, match="A reader needs an instruction"):
         getattr(index.teaching, call)("  ")

@@ -50,6 +50,12 @@ def test_a_new_label_takes_the_place_of_the_one_before(moods):
     assert moods.teaching.labels(MOOD).examples == {}
 
 
+def test_labels_are_listed_in_the_order_in_which_they_were_given(moods):
+    for id in ("d05", "d01", "d03", "d05"):
+        moods.teaching.label(MOOD, id, "good")
+    assert list(moods.teaching.labels(MOOD).examples) == ["d01", "d03", "d05"]
+
+
 def test_two_sessions_keep_each_others_labels(moods, path):
     with Index(path, encoder=FakeEncoder()) as other:
         sessions = [

@@ -9,7 +9,7 @@ QUESTION, MODEL = "What broke?", "f" * 64
 SAID = {PERSON: "by a person", PROGRAM: "by a program", MODEL: "by a model"}
 
 
-@pytest.mark.parametrize("order", permutations(SAID), ids=lambda order: "-".join(each[:7] for each in order))
+@pytest.mark.parametrize("order", [*permutations(SAID)], ids=lambda order: "-".join(each[:7] for each in order))
 def test_a_persons_answer_stands_before_a_programs_and_that_before_a_models_whichever_came_first(store, order):
     (content,) = store.documents.upsert([Document("a", "A text.")]).content_ids
     answers = store.answers

@@ -244,8 +244,12 @@ class Endpoint:
         await self._pace.wait(tokens + limit)
         meter.before(tokens)
         begun, most = time.monotonic(), self.limit
-        with anyio.fail_after(most):
-            made = await fetch(client, f"{self.place.url}/chat/completions", body)
+        try:
+            with anyio.fail_after(most):
+                made = await fetch(client, f"{self.place.url}/chat/completions", body)
+        except httpx.ConnectError:
+            meter.after(-tokens)  # nothing was sent
+            raise
         reply, usage = reply_of(made), usage_of(made)
         written = usage.get("completion_tokens", estimated_tokens(f"{reply.content or ''}{reply.reasoning}"))
         meter.after(_whole(written) + (_whole(usage["prompt_tokens"]) - tokens if "prompt_tokens" in usage else 0))

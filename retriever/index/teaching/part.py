@@ -123,13 +123,15 @@ class Teaching:
             InputError: it was taught nothing.
             IndexLockedError: another process writes to this index.
         """
-        opened, taught = self._opened, self._taught(instruction)
-        if taught is None:
+        opened, question = self._opened, normal_instruction(instruction)
+        every = opened.known_sources.visible(lambda view: True)  # the encoders before know of it too
+        taught = [source for source in every if isinstance(source, Taught) and source.instruction == question]
+        if self._taught(instruction) is None:
             raise InputError(
                 f"{instruction.strip()!r} was taught nothing.", hint="`retriever views` shows what was taught."
             )
         with opened.writing("forget"):
-            opened.store.views.drop(taught.view_id)
+            opened.store.views.drop(*(source.view_id for source in taught))
             clear_dropped(opened.store, opened.path)
 
     def lessons(self, instruction: str) -> Lessons | None:

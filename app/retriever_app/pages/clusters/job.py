@@ -161,6 +161,11 @@ class ClusteringCache:
         self._keep(index, ask, drawn)
         return drawn
 
+    def forget(self, index: Index, ask: Ask) -> None:
+        """Drop a clustering, so that it is worked out again."""
+        with self._lock:
+            self._kept.pop((index.identity, reading.serving_name(index, ask.instruction), ask), None)
+
     def _keep(self, index: Index, ask: Ask, drawn: Drawn) -> None:
         name = (index.identity, reading.serving_name(index, ask.instruction), ask)
         with self._lock:
