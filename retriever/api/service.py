@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar, cast
 
-from retriever.api.problems import NotFoundError, TookTooLongError, UnknownIndexError, problem_of
+from retriever.api.faults import for_clients
+from retriever.api.problems import NotFoundError, TookTooLongError, UnknownIndexError
 from retriever.api.settings import READING, ServerLimits, ServerSettings
 from retriever.core.errors import BusyError, EncoderError, IndexNotFoundError, RetrieverError, UsageError
 from retriever.core.requests import SearchRequest
@@ -379,11 +380,3 @@ class Service:
         """The model's names: its own, and with each saved instruction, which stands beside it."""
         encoder, saved = self.settings.encoder, self.settings.instructions
         return {encoder: "", **{f"{encoder}{SEPARATOR}{name}": saved[name] for name in sorted(saved)}}
-
-
-def for_clients(result: SearchResult) -> SearchResult:
-    """Return a result whose reader's fault is worded for clients."""
-    if result.reader_fault is None:
-        return result
-    problem = problem_of(result.reader_fault)
-    return replace(result, reader_fault=RetrieverError(problem.message, hint=problem.hint))

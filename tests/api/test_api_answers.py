@@ -222,6 +222,7 @@ def test_groups_are_read_by_who_is_named(server, reader):
     assert len(reader.asked) == 48
     one = answer(server, "cluster", token=READER, instruction="A fourth?", k=3, reader=NAME)
     assert {group["label"] for group in one["groups"]} == {"kettle", "toy", "lamp"}
+    assert one["sampled"] == {"texts": 30, "read": 30, "drawn": 30, "fault": None}
     two = {"first": "A fifth?", "second": "A sixth?", "reader": NAME}
     assert answer(server, "compare", token=READER, **two)["moved"] == 0
     assert answer(server, "compare", token=READER, query="toy", **two)["documents"]

@@ -6,6 +6,7 @@ from index_fakes import MOOD, PRODUCT, FakeEncoder
 from replay_server import Model, serving
 from test_api_errors import ARGUMENTS, answers, tool_answers
 
+from retriever.api.faults import FAULT
 from retriever.encoders.answers import places
 from retriever.workspace import Index
 
@@ -76,8 +77,12 @@ def test_no_address_and_no_tool_sends_texts_to_a_host_that_was_not_allowed(serve
     be("server")
     server = serve(tokens=TOKENS)
     found = " ".join(ask_everything(server, model.name))
+    with Index(indexes / "reviews", encoder=FakeEncoder("any")) as index:
+        index.teaching.give_answers(MOOD, {"r1": "love", "r2": "hate", "r3": "calm"}, author="program")
+    found += " ".join(ask_everything(server, model.name))  # clusters are made of what is answered
     assert model.requests == []
     assert '"host_not_allowed"' in found
+    assert f'"fault":"{FAULT}"' in found
     assert f'"reader_fault":"Texts of this index would be sent to {model.host}.' in found
     assert "--yes" not in found
     be("operator")

@@ -368,5 +368,5 @@ def test_a_language_model_titles_saved_clusters_and_one_undo_takes_them_back(ind
         name,
     )
     again = indexed("cluster", "--saved", "products", "--name-by", name, "--max-texts", "0")
-    assert again.failed_with(1, "gave no title that can be used (limit reached)")
+    assert again.failed_with(2, "A limit of texts is reached.")
     assert "kettle reviews" not in indexed("topics", "products", "--undo").out

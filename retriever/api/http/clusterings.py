@@ -7,6 +7,7 @@ from fastapi import Path as InPath
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
+from retriever.api.faults import made_for_clients
 from retriever.api.http.answers import Body as RequestBody
 from retriever.api.http.answers import answer
 from retriever.api.http.gate import WRITERS, Served
@@ -94,11 +95,12 @@ async def classify(
     def work(job: Job) -> dict[str, Any]:
         clusterings = service.read_by(name, body.reader, body.instruction).clusterings
         if body.propose:
-            return clusterings.propose(body.instruction, where=body.where, progress=job.follow).to_json()
+            proposal = clusterings.propose(body.instruction, where=body.where, progress=job.follow)
+            return made_for_clients(proposal.to_json())
         clustering = clusterings.classify(
             body.instruction, into, several=body.several, where=body.where, read=body.read, progress=job.follow
         )
-        return clustering.to_json()
+        return made_for_clients(clustering.to_json())
 
     return await begun(service, name, "Classification", work, wait)
 

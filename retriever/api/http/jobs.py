@@ -9,6 +9,7 @@ from fastapi import Path as InPath
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
+from retriever.api.faults import made_for_clients
 from retriever.api.http.answers import Body as RequestBody
 from retriever.api.http.answers import answer
 from retriever.api.http.gate import WRITERS, Served
@@ -130,7 +131,7 @@ async def cluster(
     def work(job: Job) -> dict[str, Any]:
         index = service.read_by(name, body.reader, body.instruction or "")
         settings = body.model_dump(exclude={"instruction", "reader"})
-        return index.cluster(body.instruction, **settings, progress=job.follow).to_json()
+        return made_for_clients(index.cluster(body.instruction, **settings, progress=job.follow).to_json())
 
     return await begun(service, name, "Clustering", work, wait)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
+from retriever.api.faults import for_clients, made_for_clients
 from retriever.api.mcp.context import (
     MOST_HITS,
     Bounded,
@@ -16,7 +17,6 @@ from retriever.api.mcp.context import (
     hit_of,
     verdict_of,
 )
-from retriever.api.service import for_clients
 from retriever.core.requests import SearchRequest
 from retriever.core.results import KnownAnswers
 from retriever.forms import made, tool_arguments
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _HITS = 10
 SEARCH_WAIT = 15.0  # seconds that a search waits for its settled hits
+_SAMPLED = ("texts", "read", "drawn", "fault")
 _DIAGNOSIS = ("level", "verdict", "instruction", "chance", "texts", "words")
 
 
@@ -90,7 +91,8 @@ async def cluster(
     documents; quote from those with `fetch`. Under a new instruction the model reads all texts first: where that
     takes long, the answer has status `running`, and the same call gives the result later. In an index of sentences
     these are grouped: `size` counts them, `documents` those that they are of, and ids are theirs. Where `caution`
-    says something, the groups may be no answers to the question: tell the user so.
+    says something, the groups may be no answers to the question: tell the user so. Where a language model reads, groups
+    are of a sample: `sampled` has how many texts were read, and a `fault` where that was cut short.
     """
     name = await context.work(lambda: context.index_name(index))
 
@@ -105,7 +107,8 @@ async def cluster(
         sizes = {"documents": len(clustering.topics), **({} if units is None else {"units": units})}
         verdict = None if clustering.verdict is None else verdict_of(clustering.verdict)
         heads = {"index": name, "instruction": instruction, "verdict": verdict, "caution": _caution(clustering)}
-        return bounded.closed({**heads, **_known(clustering.known_answers), **sizes, "groups": groups})
+        read = _sampled(clustering)
+        return bounded.closed({**heads, **_known(clustering.known_answers), **sizes, **read, "groups": groups})
 
     return await context.job("cluster", (name, instruction, k, where, by, reader), work)
 
@@ -161,6 +164,14 @@ def _caution(clustering: "Clustering") -> str:
     """Return the caution of a clustering, its verdict as agents are told it."""
     verdict = clustering.verdict
     return clustering.caution if verdict is None else clustering.caution.replace(verdict.sentence, verdict_of(verdict))
+
+
+def _sampled(clustering: "Clustering") -> dict[str, Any]:
+    """Return how many texts a language model read, and why no more; nothing where an encoder read them all."""
+    if clustering.sampled is None:
+        return {}
+    document = made_for_clients(clustering.sampled.to_json())
+    return {"sampled": {key: document[key] for key in _SAMPLED}}
 
 
 def _settling(reading: Reading) -> dict[str, Any]:
