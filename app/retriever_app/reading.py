@@ -56,7 +56,7 @@ def offer(
         place = _choose(places)
         if beside is not None:
             beside()
-        _consent(index, place, sends, _READ, lambda: _begin(index, question, place, sends))
+        _consent(index, place, sends, _READ, question, lambda: _begin(index, question, place, sends))
 
 
 def offer_titles(index: Index, clusters: int, begin: Callable[[ReaderPlace], None]) -> None:
@@ -72,7 +72,7 @@ def offer_titles(index: Index, clusters: int, begin: Callable[[ReaderPlace], Non
         return
     with st.popover("Name clusters with a language model", icon=":material/chat:"):
         place = _choose(places)
-        _consent(index, place, readers.titles_send(clusters), "Name them", lambda: begin(place))
+        _consent(index, place, readers.titles_send(clusters), "Name them", "", lambda: begin(place))
 
 
 def ready(index: Index, question: str, sends: str) -> bool:
@@ -90,7 +90,7 @@ def ready(index: Index, question: str, sends: str) -> bool:
     if (place.allowed and agreed) or status.answers >= status.texts:
         return True
     with st.container(border=True):
-        _consent(index, place, sends, _READ, lambda: _agree(index, question, reader, sends))
+        _consent(index, place, sends, _READ, question, lambda: _agree(index, question, reader, sends))
     return not place.allowed
 
 
@@ -164,17 +164,20 @@ def _choose(places: Sequence[ReaderPlace]) -> ReaderPlace:
     return named[st.selectbox("Language model", list(named))] if len(named) > 1 else places[0]
 
 
-def _consent(index: Index, place: ReaderPlace, sends: str, label: str, begin: Callable[[], None]) -> None:
+def _consent(
+    index: Index, place: ReaderPlace, sends: str, label: str, question: str, begin: Callable[[], None]
+) -> None:
     """Draw what goes where, consent for a host that has none, and the button that begins."""
     st.text(readers.sending(place, sends))
-    may = place.allowed or st.checkbox(plain(f"Texts of this index may be sent to {place.host}"), key=f"may {place}")
+    key = f"{place} {question}"
+    may = place.allowed or st.checkbox(plain(f"Texts of this index may be sent to {place.host}"), key=f"may {key}")
 
     def agree() -> None:
         if not place.allowed:
             index.teaching.allow(place.host)
         begin()
 
-    action_button(label, agree, type="primary", disabled=not may)
+    action_button(label, agree, key=f"agree {key}", type="primary", disabled=not may)
 
 
 def _agree(index: Index, question: str, reader: str, sends: str) -> None:

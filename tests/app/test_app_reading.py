@@ -320,6 +320,7 @@ def test_a_search_that_waits_for_the_texts_of_another_can_be_stopped(make, app, 
 def test_an_index_of_others_is_searched_by_its_stored_answers_until_its_host_is_allowed(make, app, reader, tmp_path):
     folder = make()
     with served(folder) as index:
+        index.teaching.read_by(MOOD, NAME)
         index.cluster(WHO, k=2, read=3)
         index.upkeep.archive(tmp_path / "index.zip")
     sent = len(reader.asked)
@@ -335,6 +336,12 @@ def test_an_index_of_others_is_searched_by_its_stored_answers_until_its_host_is_
     (may,) = session.checkbox
     assert may.label.replace("\\", "") == f"Texts of this index may be sent to {HOST}"
     assert button.disabled
+    assert len(reader.asked) == sent
+    both = settle(app("compare", index="theirs", q="lamp", first=WHO, second=MOOD))
+    assert "cannot be asked" in shown(both)
+    clusters_page = settle(app("clusters", index="theirs", instruction=WHO, groups="2"))
+    assert "3 of 6 texts were read by chat:fake" in shown(clusters_page).replace("\\", "")
+    assert len(clusters_page.checkbox) == 1
     assert len(reader.asked) == sent
     whole(may.check().run())
     session = settle(settle(click(session, READ)))

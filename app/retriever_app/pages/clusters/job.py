@@ -201,6 +201,8 @@ def ready(index: Index, ask: Ask) -> Drawn | None:
     drawn = resources.clusterings().find(index, ask)
     if drawn is not None:
         jobs.forget(name)
+        if drawn.found.sampled is not None and drawn.found.sampled.fault:
+            _may_read(index, ask)  # draws what is to be agreed to
         return drawn
     job = jobs.find(name)
     if job is None or (wanted and job.snapshot().over):

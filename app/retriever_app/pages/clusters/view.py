@@ -46,10 +46,10 @@ def main() -> None:
         with way:
             panels.draw_breadcrumbs(grouping.parts, _part_names(index, ask))
     if drawn is not None:
-        _show_map(index, drawn, suggested)
         if drawn.found.sampled is not None and drawn.found.sampled.fault:
             again = partial(resources.clusterings().forget, index, ask)
             st.button("Ask the language model again", on_click=again, type="tertiary")
+        _show_map(index, drawn, suggested)
     texts = resources.status(index).documents
     sends = readers.clusters_send(grouping.read, texts)
     reading.offer(index, grouping.instruction, sends, lambda: _choose_read(texts))
