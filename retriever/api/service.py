@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 from retriever.api.faults import for_clients
 from retriever.api.problems import NotFoundError, TookTooLongError, UnknownIndexError
 from retriever.api.settings import READING, ServerLimits, ServerSettings
-from retriever.core.errors import BusyError, EncoderError, IndexNotFoundError, RetrieverError, UsageError
+from retriever.core.errors import BusyError, IndexNotFoundError, RetrieverError, UsageError
 from retriever.core.requests import SearchRequest
 from retriever.core.results import SearchResult, Settling
 from retriever.index import encoding
@@ -264,15 +264,12 @@ class Service:
         """Embed texts together with what else waits for the model.
 
         Raises:
-            EncoderError: the model cannot be loaded, or left a text unread.
+            EncoderError: the model cannot be loaded.
             BusyError: too much waits already.
             TookTooLongError: it is not done in time.
         """
         encoder = await self.loaded(model)
-        embedded = await in_time(encoder.submit(texts, instruction), self.limits.seconds)
-        if unread := embedded.views[0].unread:
-            raise EncoderError(f"{model} left {len(unread)} of {len(texts)} texts unread. {embedded.views[0].reasons}")
-        return embedded
+        return await in_time(encoder.submit(texts, instruction), self.limits.seconds)
 
     async def search(self, name: str, request: SearchRequest, *, wait: float) -> Answer:
         """Search an index: the settled answer, or where it takes longer than so many seconds the first one.

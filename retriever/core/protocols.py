@@ -177,28 +177,19 @@ class Encoder(ABC):
         with token_bar(show_progress, lambda: sum(self._read_tokens(list(dict.fromkeys(texts))))) as on_tokens:
             if batch_size is None:
                 views = self.encode_views(texts, instructions, on_tokens=on_tokens)
-                return [self._all_read(view).embeddings for view in views]
+                return [view.embeddings for view in views]
             vectors = [np.empty((len(texts), self.dim), dtype=np.float32) for _ in instructions]
             for start in range(0, len(order), batch_size):
                 rows = order[start : start + batch_size]
                 views = self.encode_views([texts[row] for row in rows], instructions, on_tokens=on_tokens)
                 for whole, view in zip(vectors, views, strict=True):
-                    whole[rows] = self._all_read(view).embeddings
+                    whole[rows] = view.embeddings
             return vectors
-
-    def _all_read(self, view: Encoded) -> Encoded:
-        """Return what was read of some texts, unless one of them could not be."""
-        if view.unread:
-            raise EncoderError(
-                f"{self.spec.label} left {len(view.unread)} of {len(view.words)} texts unread. {view.reasons}".strip(),
-                hint="Try again, or another model.",
-            )
-        return view
 
     def encode_with_words(self, texts: Sequence[str], *, instruction: str = "", top: int = 5) -> Encoded:
         """Embed texts and give, from the same pass, up to ``top`` words the model answers each with."""
         refuse_one_string(texts)
-        return self._all_read(self.encode_views(texts, [instruction], words=top)[0])
+        return self.encode_views(texts, [instruction], words=top)[0]
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of every text, however long; an estimate from its length unless overridden."""

@@ -86,14 +86,10 @@ class Encoded:
     Attributes:
         embeddings: (n, dim).
         words: n lists.
-        unread: rows of texts that could not be read; they hold zeros and no words.
-        reasons: sentences that say why texts could not be read, each with its number; empty where that is not known.
     """
 
     embeddings: Embeddings
     words: list[list[str]]
-    unread: frozenset[int] = frozenset()
-    reasons: str = ""
 
 
 @dataclass(frozen=True, slots=True)

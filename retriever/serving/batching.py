@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from itertools import accumulate
 
 import numpy as np
 
@@ -302,21 +301,14 @@ def _read(slices: Sequence[tuple[_Request, Sequence[str]]]) -> None:
 
 
 def _rows(view: Encoded, start: int, stop: int) -> Encoded:
-    """Return what was read of some texts of a pass; why texts are unread is known of the pass as a whole."""
-    unread = frozenset(row - start for row in view.unread if start <= row < stop)
-    reasons = view.reasons if unread else ""
-    return Encoded(view.embeddings[start:stop], view.words[start:stop], unread, reasons)
+    """Return what was read of some texts of a pass."""
+    return Encoded(view.embeddings[start:stop], view.words[start:stop])
 
 
 def _joined(parts: Sequence[Encoded]) -> Encoded:
     """Put together what was read of one text after another."""
-    starts = accumulate((len(part.words) for part in parts), initial=0)
-    return Encoded(
-        np.concatenate([part.embeddings for part in parts]),
-        [words for part in parts for words in part.words],
-        frozenset(start + row for start, part in zip(starts, parts, strict=False) for row in part.unread),
-        " ".join(dict.fromkeys(part.reasons for part in parts if part.reasons)),
-    )
+    words = [words for part in parts for words in part.words]
+    return Encoded(np.concatenate([part.embeddings for part in parts]), words)
 
 
 def _finish(request: _Request) -> None:

@@ -2,7 +2,6 @@ import base64
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from urllib.parse import quote
 
 import numpy as np
@@ -173,17 +172,6 @@ def test_a_model_that_cannot_be_loaded_is_said_and_tried_anew(serve, encoder, mo
         patch.setattr(pools, "load_encoder", missing)
         assert refused(embed(server, "a"), 503, "model_unavailable", "cannot be loaded")
     assert embed(server, "a").status_code == 200
-
-
-def test_a_text_that_the_model_left_unread_is_an_error_and_no_vector_of_zeros(serve, encoder, monkeypatch, caplog):
-    server, read = serve(), encoder.encode_views
-
-    def partial(*given, **options):
-        return [replace(view, unread=frozenset({1}), reasons="It timed out: 1.") for view in read(*given, **options)]
-
-    monkeypatch.setattr(encoder, "encode_views", partial)
-    assert refused(embed(server, ["a toy", "a lamp"]), 503, "model_unavailable")
-    assert "left 1 of 2 texts unread. It timed out: 1." in caplog.text
 
 
 def test_an_error_of_the_model_is_told_by_its_kind_alone(serve, encoder, monkeypatch):

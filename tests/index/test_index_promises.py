@@ -77,6 +77,7 @@ class PromiseMachine(RuleBasedStateMachine):
         self.given, self.gone = {question: {} for question in QUESTIONS}, set()
         self.encoders, self.previous, self.limit = {"encoder": "question", "plain": "plain"}, None, None
         self.changes = self.teachings = 0
+        self.unlearned = set()  # questions whose lessons the encoders before still have
 
     def teardown(self):
         PromiseMachine.runs += 1
@@ -210,7 +211,11 @@ class PromiseMachine(RuleBasedStateMachine):
         call = (lambda: self.index.reembed(**change)) if change else self.index.roll_back
         untaught = self.run("reembed" if change else "roll back", call)
         self.encoders, self.previous, self.limit = wanted, self.encoders, None
+        regained = set() if change else self.unlearned - untaught
         self.keep_serving(untaught)
+        for question in regained:
+            self.regain_lessons(question)
+        self.unlearned = untaught
 
     @rule(copied=st.booleans())
     def move(self, copied):
@@ -361,7 +366,17 @@ class PromiseMachine(RuleBasedStateMachine):
 
     def lose_lessons(self, question):
         self.lessons[question] = 0
+        self.unlearned.discard(question)
         self.choices[question] = [other for other in self.choices[question] if other != TAUGHT] or [ENCODER]
+
+    def regain_lessons(self, question):
+        """Expect a lesson that only the encoders which are back have: it serves unless somebody chose since."""
+        if not self.lessons[question]:
+            self.lessons[question] = self.next_change()
+            *before, last = self.choices[question]
+            taught = self.index.server(question) == TAUGHT
+            assert taught or last != ENCODER or before, "who was chosen since does not serve"
+            self.choices[question] = [*before, last, TAUGHT] if taught else [*before, TAUGHT, last]
 
     def keep_serving(self, untaught):
         """Keep who serves through a change of encoders, but for questions whose lessons cannot be learned again."""

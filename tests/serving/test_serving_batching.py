@@ -1,7 +1,6 @@
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -291,28 +290,3 @@ def test_many_threads_get_their_own_vectors():
     np.testing.assert_array_equal(np.concatenate(found), encoder.vectors(texts, PRODUCT))
     assert sum(one.texts for one in passes) == 400
     assert sum(one.requests for one in passes) == 400
-
-
-class PartialEncoder(HeldEncoder):
-    """Leaves texts that begin with "rug" unread, and says in which pass."""
-
-    def encode_views(self, texts, instructions, **options):
-        views = super().encode_views(texts, instructions, **options)
-        unread = frozenset(row for row, text in enumerate(texts) if text.startswith("rug"))
-        reasons = f"Timed out: {len(unread)}." if unread else ""
-        return [replace(view, unread=unread, reasons=reasons) for view in views]
-
-
-def test_texts_that_an_encoder_left_unread_are_unread_for_who_sent_them_alone():
-    encoder = PartialEncoder()
-    with BatchQueue(pass_texts=6) as queue:
-        first = busy(queue, encoder)
-        asked = [queue.submit(encoder, texts, PRODUCT) for texts in (["toy", "rug"], ["lamp", "kettle"], ["rug 2"])]
-        long = queue.submit(encoder, ["rug", *["toy"] * 7, "rug"], MOOD)
-        encoder.go.set()
-        views = [one.result(WAIT).views[0] for one in (first, *asked, long)]
-        (waited,) = QueuedEncoder(encoder, queue).encode_views(["rug", "toy"], [FAULT], words=1)
-    assert [set(view.unread) for view in views] == [{0}, {1}, set(), {0}, {0, 8}]
-    two, one = "Timed out: 2.", "Timed out: 1."
-    assert [view.reasons for view in views] == [one, two, "", two, one]
-    assert (set(waited.unread), waited.reasons) == ({0}, one)

@@ -109,10 +109,8 @@ def put(
     windows: Mapping[int, Windows] | None = None,
 ) -> int:
     """Store the vectors and words of contents as they were read, with those of windows, and return how many were."""
-    rows = [row for row in range(len(contents)) if row not in encoded.unread]
-    words = [encoded.words[row] for row in rows]
-    store.vectors.put(view.view_id, [contents[row] for row in rows], encoded.embeddings[rows], words, windows)
-    return len(rows)
+    store.vectors.put(view.view_id, contents, encoded.embeddings, encoded.words, windows)
+    return len(contents)
 
 
 def derive(index: Sources, sources: Iterable[Source], ids: Ids | Sequence[int]) -> dict[int, int]:
