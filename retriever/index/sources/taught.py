@@ -170,8 +170,9 @@ class Taught(Source):
         return StoredVectors(own.content_ids, self.combine([own.embeddings, beside.embeddings]), words)
 
     def contents(self, held: Held) -> Ids:
-        """Return those of the question's view."""
-        return held(self.needs[0])
+        """Return those of the question's view that the other one has too: a text without a document it may lack."""
+        question, beside = self.needs
+        return np.intersect1d(held(question), held(beside))
 
     def state(self) -> State:
         """Return the head, and what it was learned from."""
