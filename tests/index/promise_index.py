@@ -105,6 +105,10 @@ class PromiseIndex:
     def open(self, limit=None):
         self._index = Index(self._path, load=load, search_options=SEARCHED, limits=ReadingLimits(texts=limit))
 
+    def reopen(self, limit=None):
+        self.close()
+        self.open(limit)
+
     def add(self, documents):
         self._index.add([Document(id, text) for id, text in documents.items()])
 
