@@ -170,9 +170,9 @@ class Taught(Source):
         return StoredVectors(own.content_ids, self.combine([own.embeddings, beside.embeddings]), words)
 
     def contents(self, held: Held) -> Ids:
-        """Return those of the question's view that the other one has too: a text without a document it may lack."""
+        """Return those of the question's view; the base view may lack texts that no document has."""
         question, beside = self.needs
-        return np.intersect1d(held(question), held(beside))
+        return held(question) if beside.hidden else np.intersect1d(held(question), held(beside))
 
     def state(self) -> State:
         """Return the head, and what it was learned from."""
