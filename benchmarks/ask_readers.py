@@ -10,17 +10,9 @@ from typing import Any
 
 from replay_server import Model, asked, serving
 
+from retriever.core.unanswered import NOT_SAID
 from retriever.encoders.answers import loading
-from retriever.encoders.answers.answerer import (
-    NOT_SAID,
-    Answer,
-    Answered,
-    AnswererSpec,
-    C,
-    OnAnswers,
-    Spend,
-    Unread,
-)
+from retriever.encoders.answers.answerer import Answer, Answered, AnswererSpec, C, OnAnswers, Spend, Unread
 from retriever.encoders.answers.call import Call
 from retriever.encoders.answers.wire import estimated_tokens
 

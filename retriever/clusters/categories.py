@@ -13,7 +13,8 @@ from typing import Any
 
 from retriever.core.errors import InputError, UsageError
 from retriever.core.text import composed, require_text
-from retriever.encoders.answers.answerer import MOST_CHARACTERS, MOST_WORDS, NOT_SAID
+from retriever.core.unanswered import NOT_SAID, folded
+from retriever.encoders.answers.answerer import MOST_CHARACTERS, MOST_WORDS
 
 MOST = 200
 """Categories of one classification at most: more are no longer read through by anybody."""
@@ -23,8 +24,6 @@ OTHER = "other"
 
 MOST_BYTES = 6000
 """Bytes of a closed question at most, which leave room for texts in a call."""
-
-_QUOTES = "\"'`\u2018\u2019\u201c\u201d\u00ab\u00bb"
 
 _HINT = (
     'Each is a name, or an object such as {"name": "refund", "description": "wants money back", "examples": ["r1"]}.'
@@ -192,8 +191,3 @@ def option_numbers(answers: Sequence[str], names: Sequence[str]) -> list[int]:
     for number, name in enumerate(names):
         numbers.setdefault(folded(name), number)
     return [numbers[name] if (name := folded(answer)) in numbers else numbers[OTHER] for answer in answers]
-
-
-def folded(answer: str) -> str:
-    """Return an answer without what models add to the option they mean: capitals, quotation marks, a full stop."""
-    return " ".join(composed(answer).casefold().strip(f" .{_QUOTES}").split())

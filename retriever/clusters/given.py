@@ -6,10 +6,11 @@ An answer is kept under the question as somebody asked it, whatever closed quest
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from retriever.clusters.categories import Category, folded
+from retriever.clusters.categories import Category
 from retriever.clusters.edits import Change, Move
 from retriever.clusters.material import text_key
 from retriever.core.text import normal_instruction
+from retriever.core.unanswered import folded
 from retriever.index.opened import Opened
 from retriever.index.teaching.answering import PERSON, by_content, keep_answers
 from retriever.index.teaching.labels import kept_labels

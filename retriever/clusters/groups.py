@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from retriever.clusters.arithmetic.naming import answer_words
 from retriever.clusters.clustering import Clustering
 from retriever.core.types import Document
-from retriever.encoders.answers.answerer import NOT_SAID
+from retriever.core.unanswered import NOT_SAID
 
 NOTHING = frozenset(
     "nobody none nothing unclear undefined unknown unmentioned unnamed unsaid unspecified unstated".split()

@@ -8,13 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.encoders.answers.answerer import NOT_SAID
-
-NOTHING = "nothing"
-"""The answer where a text says that there is none."""
-
-EMPTY = (NOT_SAID, NOTHING)
-"""The answers that name nothing."""
+from retriever.core.unanswered import EMPTY
 
 
 @dataclass(frozen=True, slots=True)

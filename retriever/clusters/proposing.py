@@ -15,12 +15,12 @@ import numpy as np
 
 from retriever.clusters.arithmetic.kmeans import spherical_kmeans
 from retriever.clusters.categories import Category
-from retriever.clusters.phrases import EMPTY, NOTHING, Phrase, counted
+from retriever.clusters.phrases import Phrase, counted
 from retriever.core.errors import InputError, RetrieverError
 from retriever.core.paths import write_output
 from retriever.core.results import SCHEMA_VERSION, KnownAnswers
 from retriever.core.types import Embeddings
-from retriever.encoders.answers.answerer import NOT_SAID
+from retriever.core.unanswered import EMPTY, NOT_SAID, NOTHING
 from retriever.encoders.answers.categories import MOST
 from retriever.encoders.answers.places import METHOD
 from retriever.index.opened import Opened

@@ -2,8 +2,9 @@
 
 import time
 
+from retriever.core.unanswered import NOT_SAID
 from retriever.encoders.answers import loading
-from retriever.encoders.answers.answerer import NOT_SAID, Answer, Answered, AnswererSpec, Unread
+from retriever.encoders.answers.answerer import Answer, Answered, AnswererSpec, Unread
 
 NAME = "chat:fake"
 

@@ -11,7 +11,7 @@ from retriever.clusters.categories import Category, closed_question, option_numb
 from retriever.clusters.proposing import propose, write_proposal
 from retriever.core.errors import InputError, UsageError
 from retriever.core.types import Document
-from retriever.encoders.answers.answerer import NOT_SAID
+from retriever.core.unanswered import NOT_SAID
 from retriever.workspace import Index
 
 WHO = "Which product is it about?"

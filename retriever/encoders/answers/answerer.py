@@ -8,10 +8,6 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 if TYPE_CHECKING:
     from retriever.encoders.answers.call import Call
 
-
-NOT_SAID = "not said"
-"""The answer where a text does not answer the question."""
-
 MOST_WORDS = 12
 """Words of an answer at most; a longer one is no answer."""
 

@@ -15,7 +15,8 @@ import httpx
 from anyio.from_thread import BlockingPortal
 
 from retriever.core.errors import EncoderError, UsageError
-from retriever.encoders.answers.answerer import NOT_SAID, Answer, Answered, OnAnswers, Unread, Waiting
+from retriever.core.unanswered import NOT_SAID
+from retriever.encoders.answers.answerer import Answer, Answered, OnAnswers, Unread, Waiting
 from retriever.encoders.answers.endpoint import Endpoint, Meter
 from retriever.encoders.answers.questions import AnswersCall, CheckedAnswers
 from retriever.encoders.answers.refusals import KEPT, CallRefusedError

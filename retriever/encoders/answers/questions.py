@@ -13,7 +13,8 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from retriever.core.text import is_blank
 from retriever.core.types import JSON
-from retriever.encoders.answers.answerer import MOST_CHARACTERS, MOST_WORDS, NOT_SAID, Unread
+from retriever.core.unanswered import NOT_SAID
+from retriever.encoders.answers.answerer import MOST_CHARACTERS, MOST_WORDS, Unread
 from retriever.encoders.answers.call import Call
 from retriever.encoders.answers.replies import UnusableError, parsed, positions
 from retriever.encoders.answers.wire import Format, one_line

@@ -225,7 +225,8 @@ class _Run:
 
     def _send(self, ids: Ids, until: float | None) -> int:
         """Send texts, and return how many of them a limit left unread."""
-        from retriever.encoders.answers.answerer import NOT_SAID, Unread
+        from retriever.core.unanswered import NOT_SAID
+        from retriever.encoders.answers.answerer import Unread
 
         spent, author = self._budget.spent, self._by.fingerprint
         texts = self._store.documents.texts(ids)

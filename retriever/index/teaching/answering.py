@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from retriever.core.errors import InputError, UsageError
 from retriever.core.text import composed, is_blank, normal_instruction
-from retriever.encoders.answers.answerer import MOST_CHARACTERS, MOST_WORDS, NOT_SAID
+from retriever.core.unanswered import NOT_SAID
+from retriever.encoders.answers.answerer import MOST_CHARACTERS, MOST_WORDS
 from retriever.index.opened import Opened
 from retriever.index.sources.answers import Answers, Reader
 from retriever.index.teaching.labels import skip
