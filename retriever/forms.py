@@ -22,15 +22,21 @@ def public(kind: type, leave_out: Collection[str] = ()) -> list[Option]:
 
 
 def made(kind: Callable[..., T], given: Mapping[str, object], **changes: object) -> T:
-    """Return a value of a kind from what came through a door; an empty text is none.
+    """Return a value of a kind from what came through a door; an empty text, 0 or an empty list stands for None.
 
     Args:
         kind: the dataclass.
         given: the values of its options, and perhaps more.
         changes: options that the door fills in itself.
     """
-    values = {option.name: given[option.name] for option in options_of(kind) if option.name in given}  # type: ignore[arg-type]
-    return kind(**{name: None if value == "" else value for name, value in {**values, **changes}.items()})
+    options = {option.name: option for option in options_of(kind)}  # type: ignore[arg-type]
+    values = {**{name: given[name] for name in options if name in given}, **changes}
+    none = [name for name, value in values.items() if not value and value is not False and _may_be_none(options, name)]
+    return kind(**{**values, **dict.fromkeys(none)})
+
+
+def _may_be_none(options: Mapping[str, Option], name: str) -> bool:
+    return name not in options or options[name].optional
 
 
 def command_options(
@@ -49,10 +55,20 @@ def command_options(
             if option.type is bool
             else []
         )
-        return Annotated[option.type, typer.Option(*names, help=option.help, hidden=option.advanced)]
+        number = _number if option.optional and option.plain_type is int else None
+        shown = "INTEGER" if number else None
+        return Annotated[
+            option.type,
+            typer.Option(*names, help=option.help, hidden=option.advanced, parser=number, metavar=shown),
+        ]
 
     options = public(kind, leave_out)
     return _with_signature(_parameter(option.name, annotated(option), option.default) for option in options)
+
+
+def _number(given: str) -> int | None:
+    """Return the number that an option gives; None for auto, as where it is left out."""
+    return None if given == "auto" else int(given)
 
 
 def tool_arguments(
@@ -60,8 +76,8 @@ def tool_arguments(
 ) -> Callable[[Function], Function]:
     """Give a tool with ``**options`` those of a kind as the SDK of MCP reads them.
 
-    Agents send an empty text for none, and a type that is a text or null puts ``anyOf`` into a schema: such an option
-    is a text, empty at first, which `made` turns into None.
+    Agents send an empty text for none, and a type that may be null puts ``anyOf`` into a schema: such an option is a
+    text, a number or a list, empty or 0 at first, which `made` turns into None.
 
     Args:
         kind: the dataclass.

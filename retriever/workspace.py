@@ -34,6 +34,7 @@ from retriever.index.upkeep.part import Upkeep
 from retriever.index.verdicts.stored import stored_verdict
 
 if TYPE_CHECKING:
+    from retriever.clusters.categories import Category
     from retriever.clusters.clustering import Clustering
 
 _ANY = "any"  # in the place of the query, where requests that differ in it alone are brought together
@@ -224,35 +225,43 @@ class Index(Closing):
         k: int | None = None,
         where: str | None = None,
         by: Sequence[str] = (),
-        over: str | None = None,
         ids: Collection[str] | None = None,
+        into: "Sequence[str | Category]" = (),
+        several: bool = False,
         read: Read = BUDGET,
         progress: OnIndexing | None = None,
     ) -> "Clustering":
-        """Return documents in clusters that answer an instruction; those that its view lacks are embedded first.
+        """Return documents in groups that answer an instruction; those that its view lacks are embedded first.
+
+        Groups are clusters of vectors, or the answers that examples taught. Where a language model serves the
+        instruction they are categories that it writes of its answers; with ``into`` they are those that it names.
 
         Args:
-            instruction: what the clusters are to answer; None or blank for the default.
-            k: how many; None for a cluster of each answer that the question was taught or, where it was taught none,
-                to choose by silhouette.
+            instruction: what the groups are to answer; None or blank for the base view.
+            k: how many; None to choose, or for a group of each answer that the question was taught. Of categories that
+                a language model writes, the most.
             where: a filter over metadata, and over the answers to the instruction that are known.
-            by: metadata fields whose values are counted in every cluster.
-            over: a metadata field with dates, by whose months documents are counted.
+            by: metadata fields whose values are counted in every group.
             ids: the documents to cluster, those of one cluster say; None for all.
-            read: texts that a language model reads, where one serves the instruction: a number or ``all``. Clusters are
+            into: categories, or their names, that documents are put to: each to the one that answers the instruction
+                best, or to none. Examples that they name are kept as answers of a person.
+            several: whether a document may belong to several of them.
+            read: texts that a language model reads, where one serves the instruction: a number or ``all``. Groups are
                 of these, and their shares of all texts are estimated.
             progress: called with the growing report while the view is completed.
 
         Raises:
-            UsageError: k is larger than the corpus, or a field is not there.
-            InputError: the filter matches nothing, or none of the ids is there.
+            UsageError: k is larger than the corpus, a field is not there, or the categories cannot be told apart.
+            InputError: the filter matches nothing, none of the ids is there, or an example is no document.
             FilterError: the filter cannot be parsed, names an unknown field, or asks for answers that nobody gives.
         """
+        from retriever.clusters.categories import as_categories
         from retriever.clusters.clustering import ClusterRequest  # scikit-learn takes a second to load
 
         chosen = None if ids is None else frozenset(ids)
         condition = request_filter(self._opened.store, where, instruction)
-        request = ClusterRequest(instruction, k, condition, tuple(by), over, chosen, read)
+        categories = as_categories(into)
+        request = ClusterRequest(instruction, k, condition, tuple(by), chosen, read, categories, several)
         return self.clusterings.of([request], progress=progress)[0]
 
     def delete(self, ids: Iterable[str]) -> list[str]:

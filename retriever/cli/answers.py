@@ -25,6 +25,9 @@ def answers(
         bool, typer.Option("--again", help="Let texts that a language model gave no answer to be asked about again.")
     ] = False,
     csv_file: Annotated[Path | None, typer.Option("--csv", help="Write id and answer of every document.")] = None,
+    as_rows: Annotated[
+        Path | None, typer.Option("--as-rows", help="Write answers by people as rows for finetune.", hidden=True)
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """List or import the answers that texts give to a question.
@@ -47,6 +50,11 @@ def answers(
             output.say(f"{texts} can be asked about again, by searches, clusters and `retriever index --read`.")
         if file is not None:
             opened.teaching.give_answers(instruction, read_answers(file))
+        if as_rows is not None:
+            from retriever.training.from_index import write_answers
+
+            count = write_answers(as_rows, opened, instruction)
+            output.say(f"{count} rows for `retriever finetune` were written to {as_rows}.")
         status = opened.teaching.answers_status(instruction)
         answered, reader = opened.teaching.answered_by(instruction), opened.teaching.reader(instruction)
         listed = opened.teaching.answers(instruction) if file is None else {}

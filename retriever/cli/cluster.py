@@ -1,7 +1,7 @@
 """`retriever cluster` and `retriever report`: what the documents say about a question, in groups with names."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,59 +16,50 @@ from retriever.cli.options import (
     ExplainOption,
     IndexOption,
     JsonOption,
-    SavedOption,
-    SaveOption,
-    WhereOption,
     refuse,
 )
 from retriever.cli.reading import Reading, say_known
 from retriever.cli.verdicts import say_verdict, say_ways
-from retriever.clusters.references import ordinal
+from retriever.clusters.references import NONE, ordinal, references
 from retriever.core.errors import UsageError
-from retriever.core.text import printable, shortened
-from retriever.core.types import Document
+from retriever.core.requests import GroupOptions
+from retriever.core.text import printable
 from retriever.forms import command_options, made
 
 if TYPE_CHECKING:
     from retriever.clusters.arithmetic.choice import Choice
     from retriever.clusters.clustering import Cluster, Clustering
-    from retriever.clusters.having import Having
+    from retriever.clusters.edit_requests import ClusterEdits
     from retriever.clusters.saved import SavedClustering
+    from retriever.workspace import Index
 
-AUTO = "auto"
 _SHOWN_VALUES = 5
-_SHOWN_DOCUMENTS = 20
-_SNIPPET = 160
 
 
 @command_options(Reading)
+@command_options(GroupOptions)
 def cluster(  # noqa: PLR0913 - one parameter per option
     index: IndexOption = DEFAULT_INDEX,
-    instruction: Annotated[str, typer.Option(help="Question that the clusters answer.")] = "",
-    k: Annotated[
-        str, typer.Option("-k", help="Number of clusters; auto chooses it, or takes the answers that were taught.")
-    ] = AUTO,
-    where: WhereOption = None,
-    by: Annotated[
-        list[str] | None, typer.Option(help="Count the values of this field in each cluster; repeatable.")
-    ] = None,
-    over: Annotated[str | None, typer.Option(help="Count documents per month of this date field.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write an interactive map as one HTML file.")] = None,
     csv_file: CsvOption = None,
-    save: SaveOption = None,
-    saved: SavedOption = None,
-    having: Annotated[
-        str | None,
-        typer.Option(
-            help='Documents with parts in these clusters, by number or name: "3 and 5", "price or 5", "3 and not 5".'
-        ),
+    save: Annotated[str | None, typer.Option("--save", help="Save the groups under this name.")] = None,
+    saved: Annotated[
+        str | None, typer.Option("--saved", help="Open the groups of this name; new documents are assigned too.")
     ] = None,
-    name_by: Annotated[
-        str | None,
-        typer.Option(
-            help="With --save or --saved, let this language model title each cluster: chat:MODEL or chat:URL#MODEL."
-        ),
+    rename: Annotated[list[str] | None, typer.Option(help='With --saved, give a name: 3="Late delivery".')] = None,
+    merge: Annotated[
+        list[str] | None, typer.Option(help="With --saved, merge: of 3,5,8 the first takes in the others.")
     ] = None,
+    split: Annotated[
+        list[str] | None, typer.Option(help="With --saved, split into parts: 3=2 makes two of group 3.")
+    ] = None,
+    move: Annotated[
+        list[str] | None, typer.Option(help="With --saved, put a document elsewhere: ID=5, or ID=none for no group.")
+    ] = None,
+    undo: Annotated[bool, typer.Option("--undo", help="With --saved, undo the last change.")] = False,
+    author: Annotated[
+        str, typer.Option(help="Name of who changes. [default: the user of this computer]", hidden=True)
+    ] = "",
     explain: ExplainOption = False,
     *,
     device: DeviceOption = "auto",
@@ -77,81 +68,104 @@ def cluster(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Group documents by their answers to an instruction.
 
-    Texts that are not embedded under the instruction yet are embedded first. --name-by sends up to twelve texts per
-    cluster to a language model, and stores its titles and descriptions as one change, which
-    `retriever topics NAME --undo` reverts.
+    Texts that are not embedded under the instruction yet are embedded first. Groups are clusters of similar texts.
+    Where a language model reads the instruction, it writes categories of its answers; with --into the categories are
+    yours: names, or in a file objects with name, description and examples (ids of documents). Each document goes to the
+    category that answers the instruction best, or to none.
+
+    Groups that are saved can be renamed, merged and split, and documents moved; all changes of one call are made, or
+    none, and each can be undone. They apply to documents that are indexed later too. A group goes by its number, from
+    1, by its name, or by a beginning that no other name has; in a list, a name with a comma stands in double quotes.
 
     Example: retriever cluster --instruction "What do people complain about?" --where "stars <= 2" --by category
     """
     from retriever.clusters.edit_requests import ClusterEdits
-    from retriever.clusters.having import parse_having
     from retriever.clusters.map import map_places, write_map
 
-    chosen = any([instruction, where, by, over, html]) or (k, save) != (AUTO, None)
-    refuse(saved is not None and chosen, "--saved shows a clustering as it was saved.", "Leave the other options out.")
-    refuse(
-        name_by is not None and saved is None and save is None,
-        "--name-by stores titles with a saved clustering.",
-        "Add --save NAME or --saved NAME.",
+    edits = ClusterEdits(
+        merge=[references(text) for text in merge or []],
+        split=dict(_parts(text) for text in split or []),
+        move=dict(_assigned(text, "--move") for text in move or []),
+        rename=dict(_named(text) for text in rename or []),
     )
-    reading = made(Reading, options)
-    count, budget = cluster_count(k), reading.texts
+    groups, reading = made(GroupOptions, options), made(Reading, options)
+    chosen = groups != GroupOptions() or save is not None
+    refuse(saved is not None and chosen, "--saved opens groups as they were saved.", "Leave the other options out.")
+    refuse(saved is None and (edits or undo), "Only saved groups can be changed.", "Name them with --saved.")
+    refuse(undo and edits, "--undo excludes other changes.", "Undo first, then change.")
     with reading.opened(index, device) as opened, output.ProgressLine() as line:
         clustering: Clustering
         if saved is not None:
-            clustering = opened.clusterings.get(saved, progress=line.show)
+            clustering = _saved(opened, saved, edits, line, undo=undo, author=author)
         else:
-            make = partial(opened.cluster, instruction, k=count, where=where, by=by or [], over=over, read=budget)
-            clustering = reading.make(opened, instruction, partial(make, progress=line.show), save)
-        if name_by is not None:
-            edit = partial(opened.clusterings.edit, save or saved or "", ClusterEdits(name_by=name_by))
-            reading.permit(opened, name_by)
-            clustering = titled = edit(progress=line.show)
-            output.say(f"{printable(str(titled.edits[-1].change))}.")
+            clustering = _made(opened, groups, reading, line, save)
         if html is not None:
             write_map(html, clustering, map_places(clustering))
-    parts = None if having is None else parse_having(clustering, having)
     if csv_file is not None:
         write_csv(csv_file, clustering)
     if json:
-        output.document({**clustering.to_json(), **({} if parts is None else {"having": parts.to_json(clustering)})})
-    elif parts is None:
-        render(clustering, explain=explain)
+        output.document(clustering.to_json())
     else:
-        _render_having(clustering, parts)
+        render(clustering, explain=explain)
 
 
-def _render_having(clustering: "Clustering", having: "Having") -> None:
-    """Print the documents that were asked for, each with what stands in the clusters."""
-    show_caution(clustering)
-    labels = {group.number: group.label for group in clustering.clusters}
-    parts: dict[str, list[Document]] = {}
-    for part, parent in zip(clustering.material.documents, clustering.material.parents, strict=True):
-        if clustering.assignments[part.id] in having.wanted:
-            parts.setdefault(parent, []).append(part)
-    ids = having.documents(clustering)
-    output.say(f"{len(ids)} of {len(clustering.topics)} documents: {printable(having.expression)}.")
-    for id in ids[:_SHOWN_DOCUMENTS]:
-        output.result(output.style(printable(id), "green"))
-        for part in parts[id]:
-            label = printable(labels[clustering.assignments[part.id]])
-            output.result(f"     {label}: {shortened(part.text, _SNIPPET)}")
-    if len(ids) > _SHOWN_DOCUMENTS:
-        output.say(f"... and {len(ids) - _SHOWN_DOCUMENTS} more; --json names them all.")
+def _saved(
+    opened: "Index", name: str, edits: "ClusterEdits", line: output.ProgressLine, *, undo: bool, author: str
+) -> "SavedClustering":
+    """Return saved groups after changes."""
+    if undo:
+        output.say(printable(f"Undone: {opened.clusterings.undo(name).change}."))
+    if edits:
+        return opened.clusterings.edit(name, edits, author=author, progress=line.show)
+    return opened.clusterings.get(name, progress=line.show)
 
 
-def cluster_count(k: str) -> int | None:
-    """Return the number of clusters an option names, None for auto."""
-    if k == AUTO:
-        return None
-    try:
-        return int(k)
-    except ValueError:
-        raise UsageError(f"-k is {k!r}.", hint="Give a number of clusters, or auto.") from None
+def _made(
+    opened: "Index", groups: GroupOptions, reading: Reading, line: output.ProgressLine, save: str | None
+) -> "Clustering":
+    """Return groups made now, saved where they are to have a name."""
+    from retriever.clusters.categories import read_categories
+
+    if save is not None:
+        opened.clusterings.check_name(save)
+    into = [category for text in groups.into or [] for category in read_categories(text)]
+    reading.begin(opened, groups.instruction or "")
+    make = partial(opened.cluster, groups.instruction, k=groups.k, where=groups.where, by=groups.by or [], into=into)
+    clustering = make(several=groups.several, read=reading.texts, progress=line.show)
+    if save is not None:
+        opened.clusterings.save(save, clustering)
+    return clustering
+
+
+def _assigned(given: str, option: str) -> tuple[str, str]:
+    """Return the two sides of ID=GROUP; an id may hold the sign itself.
+
+    Raises:
+        UsageError: there is no such sign, or nothing on a side of it.
+    """
+    id, _, value = given.rpartition("=")
+    if not id.strip() or not value.strip():
+        raise UsageError(f"{option} is {given!r}.", hint=f"Write {option} ID=NAME.")
+    return id.strip(), value.strip()
+
+
+def _named(given: str) -> tuple[str, str]:
+    """Return the group and its new name, which may hold the sign itself."""
+    cluster, sign, label = given.partition("=")
+    if not cluster.strip() or not sign:
+        raise UsageError(f"--rename is {given!r}.", hint='Write --rename 3="Late delivery".')
+    return cluster.strip(), label
+
+
+def _parts(given: str) -> tuple[str, int]:
+    cluster, number = _assigned(given, "--split")
+    if not number.isdecimal():
+        raise UsageError(f"--split is {given!r}.", hint="Write --split 3=2 for two parts of group 3.")
+    return cluster, int(number)
 
 
 def render(found: "Clustering", *, explain: bool = False) -> None:
-    """Print clusters for a person, those left out that somebody hid; or also by which figures they were made."""
+    """Print groups for a person; or also by which figures they were made."""
     from retriever.clusters.groups import groups_of
     from retriever.clusters.quotes import distinct_words, typical_words
     from retriever.clusters.saved import SavedClustering
@@ -159,28 +173,23 @@ def render(found: "Clustering", *, explain: bool = False) -> None:
     show_caution(found)
     distinct = distinct_words(groups_of(found))
     for group in found.clusters:
-        if group.number not in found.hidden:
-            size = size_of(found, group.number, group.size, group.documents)
-            _render_cluster(group, size, typical_words(distinct[group.number]), explain=explain)
-    if found.months:
-        numbers = [ordinal(group.number) for group in found.clusters]
-        for month, counts in {"cluster": numbers, **found.months}.items():
-            output.result(f"{month:7}  {'  '.join(f'{count:4}' for count in counts)}")
+        for line in _lines(found, group, typical_words(distinct[group.number]), explain=explain):
+            output.result(line)
+    none = found.members(NONE)
+    if none:
+        parents = {found.documents[id].parent_id for id in none}
+        output.result(f"     none of these  {size_of(found, NONE, len(none), len(parents))}")
     say_basis(found)
     sure = explain or not found.division  # what a caution doubts is not praised
     if found.choice is not None and sure:
         output.say(_chosen(found.choice, explain=explain))
     if found.stability is not None and sure and (explain or found.stability.holds):
-        made, half = found.stability.repeated, found.stability.halves
-        said = "These clusters are stable: another run, also on half of the texts, gives much the same."
-        figures = f"Made again these clusters agree by {made:.2f}, from half of the texts by {half:.2f}; 1 is full."
+        repeated, half = found.stability.repeated, found.stability.halves
+        said = "These groups are stable: another run, also on half of the texts, gives much the same."
+        figures = f"Made again these groups agree by {repeated:.2f}, from half of the texts by {half:.2f}; 1 is full."
         output.say(figures if explain else said)
     if isinstance(found, SavedClustering):
         say_new(found)
-    if found.hidden:
-        hidden = ", ".join(str(ordinal(number)) for number in sorted(found.hidden))
-        are = "is" if len(found.hidden) == 1 else "are"
-        output.say(f"{output.counted(len(found.hidden), 'cluster')} {are} hidden: {hidden}.")
 
 
 def _chosen(choice: "Choice", *, explain: bool) -> str:
@@ -202,7 +211,8 @@ def size_of(found: "Clustering", number: int, size: int, documents: int) -> str:
 
     if of_all := share_of(found, number):
         return f"{output.counted(size, 'document')} read, {of_all}"
-    said = f"{output.counted(documents, 'document')} ({share(documents, len(found.topics))})"
+    mixed = any(cluster.mixed for cluster in found.clusters if cluster.number == number)
+    said = output.counted(documents, "document") + ("" if mixed else f" ({share(documents, len(found.topics))})")
     return said if found.material.units is None else f"{output.counted(size, 'sentence')} of {said}"
 
 
@@ -210,6 +220,8 @@ def share_of(found: "Clustering", number: int) -> str:
     """Return a cluster's estimated share of all texts, where a sample was read; empty elsewhere."""
     if found.sampled is None or found.sampled.whole:
         return ""
+    if number not in found.sampled.shares:
+        return "no share: its members differ"
     interval = found.sampled.shares[number].interval
     if interval is None:
         return "too few read at random for a share"
@@ -248,24 +260,29 @@ def say_new(found: "SavedClustering") -> None:
         output.say(f"{len(found.new)} {what} are new; {len(outside)} of them fit none{some}.")
 
 
-def _render_cluster(group: "Cluster", size: str, words: Sequence[str], *, explain: bool) -> None:
+def _lines(found: "Clustering", group: "Cluster", words: Sequence[str], *, explain: bool) -> Iterator[str]:
+    """Yield the lines of a group."""
+    size = size_of(found, group.number, group.size, group.documents)
+    size = "not learned" if group.label in found.not_learned else size
+    figures = f", cohesion {group.cohesion:.2f}, margin {group.margin:.2f}, name holds of {group.holds:.0%}"
     label = output.style(printable(group.label), "green")
-    figures = f", cohesion {group.cohesion:.2f}, margin {group.margin:.2f}" if explain else ""
-    output.result(f"{ordinal(group.number):3}  {label}  {size}{figures}")
+    yield f"{ordinal(group.number):3}  {label}  {size}{figures if explain else ''}"
+    if group.alert:
+        yield f"       {output.style(printable(group.alert), 'yellow')}"
     if group.description:
-        output.result(f"       {printable(group.description)}")
-    if group.phrases:
-        output.result(f"       answered: {printable(', '.join(map(str, group.phrases)))}")
+        yield f"       {printable(group.description)}"
+    if group.phrases and not group.empty:
+        yield f"       answered: {printable(', '.join(map(str, group.phrases)))}"
     if words:
-        output.result(f"       typical words: {printable(', '.join(words))}")
-    if group.sentence:
-        output.result(f'       "{printable(group.sentence)}"')
-    output.result(f"       nearest: {printable(', '.join(group.examples))}")
+        yield f"       typical words: {printable(', '.join(words))}"
+    if group.sentence and not group.phrases:
+        yield f'       "{printable(group.sentence)}"'
+    if group.examples:
+        yield f"       nearest: {printable(', '.join(group.examples))}"
     for field, spread in group.spreads.items():
         shown = list(spread.counts.items())[:_SHOWN_VALUES]
         values = ", ".join(f"{value} {count}" for value, count in shown)
-        figures = f" (entropy {spread.entropy:.2f})" if explain else ""
-        output.result(f"       {printable(f'{field}: {values}')}{figures}")
+        yield f"       {printable(f'{field}: {values}')}" + (f" (entropy {spread.entropy:.2f})" if explain else "")
 
 
 def write_csv(path: Path, found: "Clustering") -> None:

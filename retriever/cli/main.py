@@ -15,7 +15,6 @@ import typer
 
 from retriever.cli import (
     answers,
-    classify,
     cluster,
     compare,
     eval,
@@ -67,8 +66,6 @@ _PANELS: dict[str, dict[str, Callable[..., int | None]]] = {
         "index": index.index,
         "search": search.search,
         "cluster": cluster.cluster,
-        "classify": classify.classify,
-        "topics": classify.topics,
         "compare": compare.compare,
         "report": cluster.report,
         "teach": teach.teach,

@@ -41,13 +41,8 @@ DeviceOption = Annotated[
     typer.Option("--device", help="Device of the models: auto, cpu or cuda.", callback=possible_device, hidden=True),
 ]
 WhereOption = Annotated[str | None, typer.Option("--where", help=WHERE)]
-SaveOption = Annotated[str | None, typer.Option("--save", help="Save the result under this name.")]
-SavedOption = Annotated[
-    str | None,
-    typer.Option("--saved", help="Show the result saved under this name; new documents are assigned too."),
-]
 CsvOption = Annotated[
-    Path | None, typer.Option("--csv", help="Write id, number and name of the cluster or category of each document.")
+    Path | None, typer.Option("--csv", help="Write id, number and name of the group of each document.")
 ]
 ExplainOption = Annotated[bool, typer.Option("--explain", help="Show scores and other measures too.")]
 EncodingOption = Annotated[

@@ -1,29 +1,16 @@
-"""Categories that somebody names beforehand: "refund, repair, replacement, nothing", or a file of them.
-
-Where a language model sorts texts, it is asked a closed question: which of the categories a text belongs to. They stand
-in the question's text, so answers are kept under it like any others: the same categories in the same order are the same
-question, and no text is asked about twice.
-"""
+"""Categories that somebody names beforehand: "refund, repair, replacement, nothing", or a file of them."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from retriever.core.errors import InputError, UsageError
-from retriever.core.text import composed, require_text
-from retriever.core.unanswered import NOT_SAID, folded
-from retriever.encoders.answers.answerer import MOST_CHARACTERS, MOST_WORDS
+from retriever.core.text import require_text
 
 MOST = 200
 """Categories of one classification at most: more are no longer read through by anybody."""
-
-OTHER = "other"
-"""The option of a text that answers the question with none of the categories."""
-
-MOST_BYTES = 6000
-"""Bytes of a closed question at most, which leave room for texts in a call."""
 
 _HINT = (
     'Each is a name, or an object such as {"name": "refund", "description": "wants money back", "examples": ["r1"]}.'
@@ -44,6 +31,11 @@ class Category:
     name: str
     description: str = ""
     examples: tuple[str, ...] = ()
+
+
+def as_categories(given: Iterable[str | Category]) -> list[Category]:
+    """Return categories given as such or by their names."""
+    return [category if isinstance(category, Category) else Category(" ".join(category.split())) for category in given]
 
 
 def checked(categories: Iterable[Category]) -> list[Category]:
@@ -127,67 +119,3 @@ def _parsed(text: str, where: str) -> object:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: this is no JSON: {error}.", hint=_HINT) from error
-
-
-def question_of(instruction: str) -> str:
-    """Return the question that categories are answers to.
-
-    Raises:
-        UsageError: there is none.
-    """
-    if not instruction.strip():
-        raise UsageError("Categories are answers to a question.", hint='Say it: --instruction "What is wrong?"')
-    return instruction.strip()
-
-
-def options_of(categories: Sequence[Category]) -> list[Category]:
-    """Return the options of a closed question: the categories, then `OTHER` and `NOT_SAID` where none is called so."""
-    named = {folded(category.name) for category in categories}
-    return [*categories, *(Category(name) for name in (OTHER, NOT_SAID) if name not in named)]
-
-
-def closed_question(instruction: str, categories: Sequence[Category]) -> str:
-    """Return the question that has categories as its options, in one line.
-
-    Args:
-        instruction: the open question.
-        categories: two or more.
-
-    Raises:
-        UsageError: a name is longer than an answer can be, or the question is too long to be asked.
-    """
-    for category in categories:
-        if len(category.name.split()) > MOST_WORDS or len(category.name) > MOST_CHARACTERS:
-            raise UsageError(
-                f"The category {category.name!r} is longer than an answer can be.",
-                hint=f"Give it a name of at most {MOST_WORDS} words, and say the rest in its description.",
-            )
-    names = "; ".join(f'"{option.name}"' for option in options_of(categories))
-    meanings = [f'"{category.name}" means: {category.description}' for category in categories if category.description]
-    own = {folded(category.name) for category in categories}
-    if OTHER not in own:
-        meanings.append(f'"{OTHER}" means: the text answers the question with none of these')
-    if NOT_SAID not in own:
-        meanings.append(f'"{NOT_SAID}" means: the text does not answer the question')
-    definitions = " ".join(meaning if meaning.endswith((".", "!", "?")) else f"{meaning}." for meaning in meanings)
-    whole = f"{instruction.strip()} Answer with exactly one of these, as it is written: {names}. {definitions}"
-    question = composed(" ".join(whole.split()))
-    if len(question.encode()) > MOST_BYTES:
-        raise UsageError(
-            f"The categories come to a question of {len(question.encode()):,} bytes; {MOST_BYTES:,} are the most.",
-            hint="Shorten their descriptions, or give fewer categories.",
-        )
-    return question
-
-
-def option_numbers(answers: Sequence[str], names: Sequence[str]) -> list[int]:
-    """Return which option each answer is, by position; one that is none of them counts as `OTHER`.
-
-    Args:
-        answers: of the language model.
-        names: of the options, `OTHER` among them in some spelling where an answer may be none of them.
-    """
-    numbers: dict[str, int] = {}
-    for number, name in enumerate(names):
-        numbers.setdefault(folded(name), number)
-    return [numbers[name] if (name := folded(answer)) in numbers else numbers[OTHER] for answer in answers]

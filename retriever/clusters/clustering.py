@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from retriever.clusters.arithmetic.choice import Choice
 from retriever.clusters.arithmetic.consensus import REPEATED, Stability
 from retriever.clusters.budget import BUDGET, Read
+from retriever.clusters.categories import Category, checked
 from retriever.clusters.fields import Spread
 from retriever.clusters.material import Material
-from retriever.clusters.phrases import Phrase
+from retriever.clusters.phrases import HALF, Phrase
 from retriever.clusters.placing import CategoryNames, Centroids, Places, Placing
 from retriever.clusters.reading import Sampled
 from retriever.clusters.references import ordinal
@@ -22,11 +23,13 @@ from retriever.clusters.resemblance import Resemblance
 from retriever.core.errors import UsageError
 from retriever.core.results import SCHEMA_VERSION, KnownAnswers, Lessons
 from retriever.core.types import Document
+from retriever.core.unanswered import empty_answer
 from retriever.core.verdicts import Verdict
 from retriever.store.filters import Filter
 
-CATEGORIES = "categories"
-"""The ``kind`` of the JSON of categories that somebody named."""
+Made = Literal["vectors", "names", "lessons", "answers", "similar answers", "language model"]
+"""How groups came about: by vectors, by names that somebody gave, by what examples taught, a group of each answer,
+groups of similar answers, or categories that a language model wrote of the answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +42,36 @@ class ClusterRequest:
             choose by silhouette among the numbers whose clusters hold.
         where: only documents that this filter accepts; None for all.
         by: metadata fields whose values are counted in every cluster.
-        over: a metadata field with dates, by whose months documents are counted.
         ids: the documents to cluster; None for all.
         read: texts that are read where a language model serves the instruction.
+        into: the categories that documents are put to, two or more; none for groups that are computed or written.
+        several: whether a document may belong to several of the categories.
+
+    Raises:
+        UsageError: categories have no question, or cannot be told apart, or a number of groups beside them.
     """
 
     instruction: str | None = None
     k: int | None = None
     where: Filter | None = None
     by: Sequence[str] = ()
-    over: str | None = None
     ids: frozenset[str] | None = None
     read: Read = BUDGET
+    into: Sequence[Category] = ()
+    several: bool = False
 
     def __post_init__(self) -> None:
         if self.k is not None and self.k < 1:
             raise UsageError(f"{self.k} clusters are asked for.", hint="Give a number from 1, or auto.")
         object.__setattr__(self, "instruction", (self.instruction or "").strip() or None)
+        if self.several and not self.into:
+            raise UsageError("Several categories are allowed, and none is named.", hint="Name them: into, or --into.")
+        if self.into:
+            object.__setattr__(self, "into", checked(self.into))
+            if self.instruction is None:
+                raise UsageError("Categories are answers to a question.", hint='Say it: --instruction "What is wrong?"')
+            if self.k is not None:
+                raise UsageError("A number of groups and categories exclude each other.", hint="Leave out -k.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +92,10 @@ class Cluster:
         cohesion: mean cosine with the centroid.
         margin: by how much it is higher than that with the next centroid, on average; 0 is no border at all.
         spreads: by field, how its values spread over its documents.
-        description: what belongs to it, as somebody wrote it of a category, or a language model with a title.
+        description: its definition, as somebody or a language model wrote it; empty without.
         phrases: the commonest answers with their rows, where answers are whole phrases; else empty.
-        named_by: name of the language model that gave the title and the description; empty where none did.
-        rests_on: ids of the rows that the title rests on.
+        holds: the share of its rows that its name is true of, as far as is known.
+        alert: a sentence on what speaks against it; empty for nothing.
     """
 
     number: int
@@ -93,10 +109,20 @@ class Cluster:
     cohesion: float = 0.0
     margin: float = 0.0
     spreads: Mapping[str, Spread] = field(default_factory=dict)
-    description: str | None = None
+    description: str = ""
     phrases: Sequence[Phrase] = ()
-    named_by: str = ""
-    rests_on: Sequence[str] = ()
+    holds: float = 1.0
+    alert: str = ""
+
+    @property
+    def mixed(self) -> bool:
+        """Whether its name holds of fewer than half of its rows; then it has no share."""
+        return self.holds < HALF
+
+    @property
+    def empty(self) -> bool:
+        """Whether it is of the texts that do not answer, or say that there is nothing."""
+        return empty_answer(self.label) is not None
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
@@ -120,15 +146,16 @@ class Cluster:
                 name: {"counts": dict(spread.counts), "entropy": spread.entropy}
                 for name, spread in self.spreads.items()
             },
-            **({} if self.description is None else {"description": self.description}),
-            **({"named_by": self.named_by, "rests_on": list(self.rests_on)} if self.named_by else {}),
+            "description": self.description,
+            "holds": round(self.holds, 4),
+            "alert": self.alert,
         }
 
     @classmethod
     def from_stored(cls, document: Mapping[str, Any]) -> "Cluster":
         """Return the cluster of a JSON object that `stored` made."""
         same = {name: document[name] for name in document.keys() - {"cluster", "by", "phrases"}}
-        phrases = [Phrase.from_json(phrase) for phrase in document.get("phrases", [])]  # older ones are saved without
+        phrases = [Phrase.from_json(phrase) for phrase in document["phrases"]]
         spreads = {name: Spread(spread["counts"], spread["entropy"]) for name, spread in document["by"].items()}
         return cls(number=document["cluster"], spreads=spreads, phrases=phrases, **same)
 
@@ -144,11 +171,12 @@ class Clustering:
         clusters: by number.
         places: the clusters of every row by id, the nearest first.
         placing: puts documents that come later to these clusters.
+        made: how they came about.
+        by: name of the language model that wrote the categories; empty where none did.
+        fault: why a language model that answers the question wrote or placed less than it was to; empty elsewhere.
         choice: how the number of clusters was chosen; None where it was given.
         stability: how well the clusters hold; None where the rows are too few to say, and of categories.
-        months: by month, documents of every cluster; empty without a date field.
         margins: by how much the best category of a row is ahead of the next, by id; empty of computed clusters.
-        hidden: numbers of clusters that somebody hid.
         lessons: what examples taught of the instruction, by which the clusters go; None where they taught nothing.
         verdict: whether the model follows the instruction; None without one, where it was taught, or where too few
             texts are there to say.
@@ -163,11 +191,12 @@ class Clustering:
     clusters: Sequence[Cluster]
     places: Places
     placing: Placing
+    made: Made = "vectors"
+    by: str = ""
+    fault: str = ""
     choice: Choice | None = None
     stability: Stability | None = None
-    months: Mapping[str, Sequence[int]] = field(default_factory=dict)
     margins: Mapping[str, float] = field(default_factory=dict)
-    hidden: frozenset[int] = frozenset()
     lessons: Lessons | None = None
     verdict: Verdict | None = None
     sampled: Sampled | None = None
@@ -181,13 +210,13 @@ class Clustering:
 
     @property
     def named(self) -> bool:
-        """Whether somebody named the categories; else the clusters were computed."""
+        """Whether groups are answers to the question by name; else they are of similar texts."""
         return not isinstance(self.placing, Centroids)
 
     @property
     def question(self) -> str:
-        """The question of the view: the closed one that documents were sorted by, else the instruction."""
-        return self.placing.question or self.request.instruction or ""
+        """The question of the view; empty for the base view."""
+        return self.request.instruction or ""
 
     @property
     def several(self) -> bool:
@@ -232,7 +261,7 @@ class Clustering:
 
         Empty where there is nothing.
         """
-        return " ".join(filter(None, [self.warning, self.doubts, _fewer(self)]))
+        return " ".join(filter(None, [self.warning, self.doubts, _fewer(self), _unwritten(self)]))
 
     @property
     def warning(self) -> str:
@@ -285,8 +314,11 @@ class Clustering:
             "k": len(self.clusters),
             "chosen": None if self.choice is None else self.choice.to_json(),
             "stability": None if self.stability is None else self.stability.to_json(),
+            "made": self.made,
+            "several": self.several,
+            "written_by": self.by or None,
+            "fault": self.fault or None,
             "clusters": [cluster.to_json() for cluster in self.clusters],
-            "months": {month: list(counts) for month, counts in self.months.items()},
             "assignments": {id: ordinal(number) for id, number in self.assignments.items()},
             "taught": None if self.lessons is None else asdict(self.lessons),
             "verdict": None if self.verdict is None else self.verdict.to_json(),
@@ -294,15 +326,11 @@ class Clustering:
             "sampled": None if self.sampled is None else self.sampled.to_json(),
             "known_answers": None if known is None else asdict(known),
         }
-        if self.named:
-            floor = None if self.categories is None else self.categories.floor
-            document |= {"kind": CATEGORIES, "several": self.several, "floor": floor, "question": self.question}
-            document |= {"not_learned": self.not_learned} if self.not_learned else {}
-            document |= {"margins": dict(self.margins)} if self.margins else {}
+        if self.categories is not None:
+            document |= {"floor": self.categories.floor, "not_learned": self.not_learned, "margins": dict(self.margins)}
         if self.several:
-            document["places"] = {
-                id: [ordinal(number) for number in numbers] for id, numbers in self.places.items() if len(numbers) > 1
-            }
+            places = self.places.items()
+            document["places"] = {id: list(map(ordinal, numbers)) for id, numbers in places if len(numbers) > 1}
         return document
 
 
@@ -347,3 +375,11 @@ def _fewer(clustering: Clustering) -> str:
     if texts < wanted:
         return f"{wanted} clusters were asked for, but there are only {texts} different texts: {made} clusters."
     return f"{wanted} clusters were asked for, but too few texts differ to the model: {made} clusters."
+
+
+def _unwritten(clustering: Clustering) -> str:
+    """Say that a language model wrote no categories though it answers the question; nothing where it did."""
+    if not clustering.fault:
+        return ""
+    lacks = "placed fewer answers" if clustering.made in ("language model", "names") else "wrote no categories"
+    return f"The language model {lacks}: {clustering.fault}"

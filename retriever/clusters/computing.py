@@ -1,18 +1,20 @@
-"""Put the documents of a view into clusters, by spherical k-means or by the answers that examples taught."""
+"""Put the documents of a question into groups: by vectors, by answers in words, by lessons, or by given names."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from retriever.clusters.arithmetic.choice import choose_k
 from retriever.clusters.arithmetic.kmeans import check_count, spherical_kmeans
-from retriever.clusters.classifying import sorted_by_lessons
+from retriever.clusters.by_answers import by_answers, by_lessons
+from retriever.clusters.by_names import by_names
 from retriever.clusters.clustering import Clustering, ClusterRequest
 from retriever.clusters.describing import described
-from retriever.clusters.fields import field_values, growth, spread
+from retriever.clusters.fields import field_values, spread
 from retriever.clusters.material import Material, read_material
 from retriever.clusters.placing import centroids_of
+from retriever.index.opened import Opened
 from retriever.index.selection import nothing_matches, selected_documents
 from retriever.index.sources.source import Source
+from retriever.index.sources.taught import Taught
 from retriever.store.database import Store
 from retriever.store.filters import resolve_field
 
@@ -24,7 +26,7 @@ def check_fields(store: Store, request: ClusterRequest) -> None:
         FilterError: a field is not there, or its name belongs to several.
     """
     known = store.documents.fields()
-    for name in [*request.by, *filter(None, [request.over])]:
+    for name in request.by:
         resolve_field(name, known)
 
 
@@ -33,7 +35,7 @@ def check(store: Store, request: ClusterRequest) -> None:
 
     Raises:
         InputError: no document matches the filter, or none of the ids is there.
-        UsageError: more clusters are wanted than there are documents, or a field is not there or holds no dates.
+        UsageError: more clusters are wanted than there are documents, or a field is not there.
         FilterError: the filter names an unknown field.
     """
     documents = selected_documents(store, request.where, request.ids)
@@ -44,40 +46,47 @@ def check(store: Store, request: ClusterRequest) -> None:
     fields = store.documents.fields()
     for name in request.by:
         field_values(documents, name, fields)
-    if request.over:
-        growth(field_values(documents, request.over, fields), [0] * len(documents), 1)
 
 
-def cluster(store: Store, shown: Source, request: ClusterRequest, learned: Sequence[str] = ()) -> Clustering:
-    """Cluster the documents of a complete view; errors as for `check`.
+def cluster(opened: Opened, shown: Source, request: ClusterRequest) -> Clustering:
+    """Group the documents of a complete view; errors as for `check`.
 
     Args:
-        store: of the index.
+        opened: the index.
         shown: the view.
-        request: where it gives no number of clusters, and texts have several of the learned answers, each is one.
-        learned: the answers that the question was taught; empty where it was taught none.
+        request: where it gives neither categories nor a number, and texts have several of the answers that examples
+            taught, each of these is a group.
     """
+    store = opened.store
     with store.snapshot():
         material = read_material(store, shown, request.where, request.ids)
         fields = store.documents.fields()
-    if not material.documents:
+    if not material.documents and not shown.in_words:
         raise nothing_matches(store, request.where)
-    by_lessons = request.k is None and learned and len({words[0] for words in material.answers}) > 1
-    made = sorted_by_lessons(material, shown, request, learned) if by_lessons else _computed(material, shown, request)
+    made = _made(opened, shown, material, request)
     counted, k = material.once(made.labels.tolist()), len(made.clusters)
     labels, documents = made.labels[counted].tolist(), [material.documents[row] for row in counted]
     spreads = {name: spread(field_values(documents, name, fields), labels, k) for name in request.by}
-    months = {}
-    if request.over:
-        months = growth(field_values(documents, request.over, fields), labels, k)
     clusters = [
         replace(cluster, spreads={name: by_cluster[cluster.number] for name, by_cluster in spreads.items()})
         for cluster in made.clusters
     ]
-    return replace(made, clusters=clusters, months=months)
+    return replace(made, clusters=clusters)
 
 
-def _computed(material: Material, shown: Source, request: ClusterRequest) -> Clustering:
+def _made(opened: Opened, shown: Source, material: Material, request: ClusterRequest) -> Clustering:
+    """Return rows in groups, by who knows them best."""
+    if shown.in_words and not request.several:
+        return by_answers(opened, shown, material, request)
+    if request.into:
+        return by_names(opened, shown, material, request)
+    learned = list(shown.lessons().answers) if isinstance(shown, Taught) else []
+    if request.k is None and learned and len({words[0] for words in material.answers}) > 1:
+        return by_lessons(material, shown, request, learned)
+    return _by_vectors(material, shown, request)
+
+
+def _by_vectors(material: Material, shown: Source, request: ClusterRequest) -> Clustering:
     """Return rows in clusters by k-means."""
     choice = choose_k(material.vectors) if request.k is None else None
     partition = spherical_kmeans(material.vectors, (request.k if choice is None else choice.k) or 1)

@@ -25,7 +25,7 @@ from retriever.clusters.clustering import Cluster
 from retriever.clusters.material import Material
 from retriever.clusters.phrases import counted, title
 from retriever.clusters.placing import Places
-from retriever.core.words import WholeWords
+from retriever.core.words import WholeWords, stem
 from retriever.index.teaching.labels import NONE_OF_THESE
 
 Row = TypeVar("Row")
@@ -45,12 +45,15 @@ def described(material: Material, partition: Partition, instruction: str | None)
     labels, k = partition.labels, partition.k
     said = None if material.phrases and NONE_OF_THESE in material.phrases else material.phrases
     phrases = [[] if said is None else counted(_of(said, labels, number))[:KEYWORDS] for number in range(k)]
-    answered, written = _words(material, labels, k, instruction)
+    bags, written = _words(material, labels, k, instruction)
+    answered = keywords(bags, labels, k)
     if said is None:
         names = labels_of([ours or theirs for ours, theirs in zip(answered, written, strict=True)])
+        holds = [_covered(names[number], _of(bags, labels, number)) if answered[number] else 1.0 for number in range(k)]
     else:
         titles = [title(_of(said, labels, number), partition.cosines[labels == number]) for number in range(k)]
-        names, answered = unlike(titles), [[phrase.text for phrase in of] for of in phrases]
+        names, holds = unlike([each.text for each in titles]), [each.holds for each in titles]
+        answered = [[phrase.text for phrase in of] for of in phrases]
     documents = np.bincount(labels[material.once(labels.tolist())], minlength=k).tolist()
     clusters = []
     for number in range(k):
@@ -72,6 +75,7 @@ def described(material: Material, partition: Partition, instruction: str | None)
                 cohesion=cohesion,
                 margin=margin,
                 phrases=phrases[number],
+                holds=holds[number],
             )
         )
     return clusters
@@ -132,7 +136,7 @@ def _of(said: Sequence[Row], labels: NDArray[np.int64], number: int) -> list[Row
 def _words(
     material: Material, labels: NDArray[np.int64], k: int, instruction: str | None
 ) -> tuple[list[list[str]], list[list[str]]]:
-    """Return by cluster the words that set it apart: those that the model answered, and those of the texts.
+    """Return the words that the model answered by row, and by cluster those of the texts that set it apart.
 
     An answer that somebody named is none of them where most of the cluster's rows have another.
     """
@@ -148,4 +152,10 @@ def _words(
         ]
         for words, label in zip(material.answers, labels.tolist(), strict=True)
     ]
-    return keywords(answered, labels, k), keywords(written, labels, k)
+    return answered, keywords(written, labels, k)
+
+
+def _covered(name: str, bags: Sequence[Sequence[str]]) -> float:
+    """Return the share of a cluster's rows that have a word of its name among their answers."""
+    roots = {stem(word) for word in text_words(name)}
+    return sum(not roots.isdisjoint(map(stem, words)) for words in bags) / len(bags)

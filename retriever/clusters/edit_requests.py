@@ -9,7 +9,7 @@ import numpy as np
 
 from retriever.clusters.arithmetic.kmeans import spherical_kmeans
 from retriever.clusters.describing import described
-from retriever.clusters.edits import Change, Edited, Hide, Merge, Move, Rename, Show, Split
+from retriever.clusters.edits import Change, Edited, Merge, Move, Rename, Split
 from retriever.clusters.references import NONE, find, ordinal, references
 from retriever.clusters.saved import SavedClustering
 from retriever.core.errors import InputError, UsageError
@@ -32,32 +32,15 @@ class ClusterEdits:
         move: the cluster of documents by id, ``none`` for no cluster; several with commas where documents have several
             (`references.references`).
         rename: new names.
-        hide: clusters that are not shown any more.
-        show: hidden ones that are shown again.
-        name_by: the language model that gives titles, ``chat:MODEL`` or ``chat:URL#MODEL``; it stands alone.
-
-    Raises:
-        UsageError: titles do not stand alone.
     """
 
     merge: Sequence[Sequence[str]] = ()
     split: Mapping[str, int] = field(default_factory=dict)
     move: Mapping[str, str] = field(default_factory=dict)
     rename: Mapping[str, str] = field(default_factory=dict)
-    hide: Sequence[str] = ()
-    show: Sequence[str] = ()
-    name_by: str = ""
-
-    def __post_init__(self) -> None:
-        if self.name_by and self._by_hand:
-            raise UsageError("Titles by a language model stand alone.", hint="Make the other changes first.")
 
     def __bool__(self) -> bool:
-        return self._by_hand or bool(self.name_by)
-
-    @property
-    def _by_hand(self) -> bool:
-        return any((self.merge, self.split, self.move, self.rename, self.hide, self.show))
+        return any((self.merge, self.split, self.move, self.rename))
 
 
 def usual_author() -> str:
@@ -94,10 +77,6 @@ def _asked(clustering: SavedClustering, state: Edited, edits: ClusterEdits) -> I
         require_text(label)
         number = find(named, state.labels)
         yield Rename(number, state.require_name(label, number))
-    for named in edits.hide:
-        yield Hide(find(named, state.labels))
-    for named in edits.show:
-        yield Show(find(named, state.labels))
 
 
 def _merge(state: Edited, group: Iterable[str]) -> Merge:

@@ -1,4 +1,4 @@
-"""Changes of a saved clustering: names, titles, clusters merged, split and hidden, documents moved.
+"""Changes of a saved clustering: groups renamed, merged and split, documents moved.
 
 A change lies on top of those before it. Nothing that was saved is touched: the clustering as it is shown is worked out
 anew from what was saved and the changes that hold. So a change can be taken back, and documents that come later go
@@ -7,7 +7,7 @@ through the same changes as those that were there.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, TypeAlias, TypedDict
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -26,20 +26,16 @@ class Edited:
     Attributes:
         labels: names by number, of the clusters that are there.
         places: the clusters of every document.
-        hidden: numbers of clusters that are not to be shown.
         touched: numbers of those whose documents are not those that were saved.
         count: numbers given so far, those of clusters that are gone too: the next cluster's number.
         renamed: numbers of those that somebody named.
-        titled: by number, the fields of a `Cluster` that come with the title which a language model gave.
     """
 
     labels: dict[int, str]
     places: dict[str, tuple[int, ...]]
-    hidden: set[int] = field(default_factory=set)
     touched: set[int] = field(default_factory=set)
     count: int = 0
     renamed: set[int] = field(default_factory=set)
-    titled: dict[int, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.count = max(self.count, len(self.labels))
@@ -91,7 +87,6 @@ class Merge:
                 state.places[id] = tuple(dict.fromkeys(into if cluster in gone else cluster for cluster in clusters))
         for cluster in others:
             del state.labels[cluster]
-        state.hidden -= gone
         state.touched |= {into}
 
     def __str__(self) -> str:
@@ -129,41 +124,10 @@ class Split:
         state.labels |= zip(self.into, self.labels, strict=True)
         state.touched |= set(self.into)
         state.renamed.discard(self.cluster)
-        state.titled.pop(self.cluster, None)
         state.count = max(state.count, *(part + 1 for part in self.into))
 
     def __str__(self) -> str:
         return f"cluster {ordinal(self.cluster)} is split into {', '.join(str(ordinal(part)) for part in self.into)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Hide:
-    """A cluster is shown no more."""
-
-    kind: ClassVar[str] = "hide"
-    cluster: int
-
-    def apply(self, state: Edited, _: Material) -> None:
-        """Hide the cluster."""
-        state.hidden.add(self.cluster)
-
-    def __str__(self) -> str:
-        return f"cluster {ordinal(self.cluster)} is hidden"
-
-
-@dataclass(frozen=True, slots=True)
-class Show:
-    """A hidden cluster is shown again."""
-
-    kind: ClassVar[str] = "show"
-    cluster: int
-
-    def apply(self, state: Edited, _: Material) -> None:
-        """Show the cluster."""
-        state.hidden.discard(self.cluster)
-
-    def __str__(self) -> str:
-        return f"cluster {ordinal(self.cluster)} is shown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,57 +162,9 @@ class Move:
         return f"{self.id} goes to {to}"
 
 
-class Title(TypedDict):
-    """A title for a cluster: two to five words, a sentence, and the ids of the documents that the title rests on."""
+Change: TypeAlias = Rename | Merge | Split | Move
 
-    cluster: int
-    title: str
-    description: str
-    ids: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Titles:
-    """Clusters get titles by a language model, those aside that somebody named.
-
-    Attributes:
-        by: name of the model.
-        titles: at most one a cluster.
-        kept: by reason, how many clusters keep their names because no title for them could be used.
-    """
-
-    kind: ClassVar[str] = "titles"
-    by: str
-    titles: Sequence[Title]
-    kept: Mapping[str, int]
-
-    def apply(self, state: Edited, _: Material) -> None:
-        """Give the titles to clusters that are there and that nobody named while the model wrote."""
-        for title in self.titles:
-            number = title["cluster"]
-            if number in state.labels and number not in state.renamed:
-                state.labels[number] = title["title"]
-                state.titled[number] = {
-                    "description": title["description"], "named_by": self.by, "rests_on": title["ids"]
-                }  # fmt: skip
-
-    def __str__(self) -> str:
-        said = ", ".join(f"cluster {ordinal(title['cluster'])} {title['title']!r}" for title in self.titles)
-        return "; ".join(filter(None, [f"{self.by} calls {said}", self.without]))
-
-    @property
-    def without(self) -> str:
-        """How many clusters keep their names, and why; empty for none."""
-        reasons = ", ".join(f"{reason}: {count}" for reason, count in self.kept.items())
-        count = sum(self.kept.values())
-        return f"{count} {'keeps its name' if count == 1 else 'keep their names'} ({reasons})" if count else ""
-
-
-Change: TypeAlias = Rename | Merge | Split | Hide | Show | Move | Titles
-
-_KINDS: Mapping[str, type[Change]] = {
-    change.kind: change for change in (Rename, Merge, Split, Hide, Show, Move, Titles)
-}
+_KINDS: Mapping[str, type[Change]] = {change.kind: change for change in (Rename, Merge, Split, Move)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from typing import Any
 from retriever.core.errors import UsageError
 from retriever.core.fields import names_of, values_by_name
 from retriever.core.types import Document
-from retriever.index.profiling import iso_date
 from retriever.store.filters import resolve_field
 
 MOST_VALUES = 20
@@ -64,22 +63,3 @@ def spread(values: Sequence[Any], labels: Sequence[int], k: int) -> list[Spread]
         entropy = sum(share * log(1 / share, kinds) for share in shares) if kinds > 1 else 0.0
         spreads.append(Spread(ordered, round(entropy, 4)))
     return spreads
-
-
-def growth(values: Sequence[Any], labels: Sequence[int], k: int) -> dict[str, list[int]]:
-    """Return by month, oldest first, how many documents of every cluster (k,) fall into it.
-
-    The values, one a document, are dates as `iso_date` reads them, such as 2024-05-31, times behind them or
-    not. Documents without a date that can be read come last, under `MISSING`.
-
-    Raises:
-        UsageError: none of the values is a date.
-    """
-    months = [(iso_date(value) or "")[:7] for value in values]
-    if not any(months):
-        first = next(value for value in values if value is not None)
-        raise UsageError(f"{first!r} is no date, nor is any other value.", hint="Dates are written as 2024-05-31.")
-    counts = {month: [0] * k for month in sorted({*months} - {""})}
-    for month, label in zip(months, labels, strict=True):
-        counts.setdefault(month or MISSING, [0] * k)[label] += 1
-    return counts

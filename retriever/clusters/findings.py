@@ -3,9 +3,9 @@
 from collections.abc import Collection, Sequence
 
 from retriever.clusters.arithmetic.intervals import FEW, Interval, percentage
-from retriever.clusters.categories import OTHER
 from retriever.clusters.numbers import Comparison, GroupNumbers, Numbers
 from retriever.core.unanswered import EMPTY
+from retriever.encoders.answers.categories import OTHER
 from retriever.index.teaching.labels import NONE_OF_THESE
 
 _LEAST_OF_GROUP = 10  # reviews of a group that a sentence is about

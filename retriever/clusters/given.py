@@ -1,7 +1,4 @@
-"""What people say of categories is kept as answers to their question: examples, and documents that they move.
-
-An answer is kept under the question as somebody asked it, whatever closed question a language model was asked.
-"""
+"""What people say of categories is kept as answers to their question: examples, and documents that they move."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace

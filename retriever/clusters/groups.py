@@ -6,33 +6,26 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.clusters.arithmetic.naming import answer_words
 from retriever.clusters.clustering import Clustering
 from retriever.core.types import Document
-from retriever.core.unanswered import NOT_SAID
-
-NOTHING = frozenset(
-    "nobody none nothing unclear undefined unknown unmentioned unnamed unsaid unspecified unstated".split()
-)
-"""Words by which a model says that a text does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Reviews, the groups they are in, and those that answer the question with nothing.
+    """Reviews, the groups they are in, and those that are in none.
 
     Attributes:
         numbers: of the groups, as the clustering numbers them.
         names: of the groups.
         members: (groups, n) which review is in which group.
-        silent: (n,) reviews in no group, and those to which the model had no word or one of `NOTHING`.
+        outside: (n,) reviews in no group.
     """
 
     documents: Sequence[Document]
     numbers: Sequence[int]
     names: Sequence[str]
     members: NDArray[np.bool_]
-    silent: NDArray[np.bool_]
+    outside: NDArray[np.bool_]
 
     def only(self, ids: Collection[str]) -> "Groups":
         """Return the same groups of some of the reviews."""
@@ -41,7 +34,7 @@ class Groups:
     def kept(self, rows: NDArray[np.bool_]) -> "Groups":
         """Return the same groups of the reviews of some rows (n,)."""
         documents = [document for document, kept in zip(self.documents, rows, strict=True) if kept]
-        return replace(self, documents=documents, members=self.members[:, rows], silent=self.silent[rows])
+        return replace(self, documents=documents, members=self.members[:, rows], outside=self.outside[rows])
 
     def by_document(self) -> "Groups":
         """Return the same groups of whole reviews where these are of their parts: a review is where a part of it is.
@@ -58,8 +51,8 @@ class Groups:
             for id, each in rows.items()
         ]
         members = np.stack([self.members[:, each].any(axis=1) for each in rows.values()], axis=1)
-        silent = np.array([self.silent[each].all() for each in rows.values()], dtype=bool)
-        return replace(self, documents=documents, members=members, silent=silent)
+        outside = np.array([self.outside[each].all() for each in rows.values()], dtype=bool)
+        return replace(self, documents=documents, members=members, outside=outside)
 
     def ids(self, members: NDArray[np.bool_]) -> list[str]:
         """Return the ids of some reviews (n,)."""
@@ -67,24 +60,20 @@ class Groups:
 
 
 def groups_of(found: Clustering) -> Groups:
-    """Return a clustering's groups, of its rows, without those that somebody hid.
+    """Return a clustering's groups, of its rows; those that say nothing are groups as others are.
 
     Where a sample was read, they are of the texts that were drawn, which stand for all. Where none was drawn they are
     of all that were read, and stand for nothing else.
     """
-    shown = [cluster for cluster in found.clusters if cluster.number not in found.hidden]
     material, rows = found.material, [found.places[document.id] for document in found.material.documents]
-    members = np.array([[cluster.number in each for each in rows] for cluster in shown], dtype=bool)
-    members = members.reshape(len(shown), len(rows))
-    silent: NDArray[np.bool_] = ~np.asarray(members.any(axis=0))
-    if material.answer_words:  # answers that somebody named; an encoder puts every text somewhere
-        silent |= np.array([_says_nothing(words) for words in material.answers], dtype=bool)
+    members = np.array([[cluster.number in each for each in rows] for cluster in found.clusters], dtype=bool)
+    members = members.reshape(len(found.clusters), len(rows))
     groups = Groups(
-        material.documents, [cluster.number for cluster in shown], [cluster.label for cluster in shown], members, silent
+        material.documents,
+        [cluster.number for cluster in found.clusters],
+        [cluster.label for cluster in found.clusters],
+        members,
+        ~np.asarray(members.any(axis=0)),
     )
     sampled = found.sampled
     return groups if sampled is None or sampled.whole or sampled.withheld else groups.only(sampled.evenly)
-
-
-def _says_nothing(answers: Sequence[str]) -> bool:
-    return not answer_words(answers, None) or answers[0].casefold() in (*NOTHING, NOT_SAID)

@@ -4,7 +4,7 @@ Every number has its 95 % interval and the reviews behind it.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -171,8 +171,8 @@ class Numbers:
 
     Attributes:
         stars: mean of all rated reviews; None without any.
-        silent: the share of reviews that answer with nothing; None as for that of a group.
-        silent_reviews: their ids.
+        outside: the share of reviews that are in no group; None as for that of a group.
+        outside_reviews: their ids.
         segments: by field, every value against all other reviews; of two values the more frequent one alone.
         trend: None without dates.
     """
@@ -181,15 +181,20 @@ class Numbers:
     stars: float | None
     rated: int
     groups: Sequence[GroupNumbers]
-    silent: Share | None
-    silent_reviews: Sequence[str]
+    outside: Share | None
+    outside_reviews: Sequence[str]
     segments: Mapping[str, Sequence[Comparison]]
     trend: Trend | None
+
+    def without_shares(self, groups: Collection[int]) -> "Numbers":
+        """Return the same without shares and effects of some groups, whose names do not hold of them."""
+        bare = [replace(each, share=None, impact=None) if each.group in groups else each for each in self.groups]
+        return replace(self, groups=bare)
 
     def withheld(self) -> "Numbers":
         """Return the counts alone: those of reviews that do not stand for others."""
         groups = [replace(group, share=None, stars=None, rated=0, impact=None) for group in self.groups]
-        return replace(self, stars=None, rated=0, groups=groups, silent=None, segments={}, trend=None)
+        return replace(self, stars=None, rated=0, groups=groups, outside=None, segments={}, trend=None)
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
@@ -201,7 +206,7 @@ class Numbers:
             "rated": self.rated,
             "stars": _rounded(self.stars),
             "clusters": [group.to_json() for group in self.groups],
-            "silent": {"share": _json(self.silent), "reviews": list(self.silent_reviews)},
+            "outside": {"share": _json(self.outside), "reviews": list(self.outside_reviews)},
             "segments": {name: [comparison.to_json() for comparison in each] for name, each in self.segments.items()},
             "trend": None if self.trend is None else self.trend.to_json([group.group for group in self.groups]),
         }
@@ -234,8 +239,8 @@ def count(
         stars=float(rated.mean()) if len(rated) else None,
         rated=len(rated),
         groups=[_group(groups, row, ratings) for row in range(len(groups.numbers))],
-        silent=intervals.share(int(groups.silent.sum()), total),
-        silent_reviews=groups.ids(groups.silent),
+        outside=intervals.share(int(groups.outside.sum()), total),
+        outside_reviews=groups.ids(groups.outside),
         segments={name: by_segment(groups, values) for name, values in (segments or {}).items()},
         trend=trend(groups, days, unit) if any(days) else None,
     )

@@ -4,27 +4,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-import numpy as np
-
 from retriever.clusters.budget import BUDGET, Read
-from retriever.core.errors import EncoderMismatchError, InputError, UsageError
+from retriever.core.errors import EncoderMismatchError, InputError
 from retriever.core.results import OnIndexing
 from retriever.index.completing import complete, complete_with, lacking
 from retriever.index.filtering import request_filter
 from retriever.index.opened import Opened
-from retriever.index.selection import nothing_matches, selected_contents
 from retriever.index.sources.source import Source
 from retriever.index.sources.taught import Taught
-from retriever.index.teaching.answering import choose_reader
 from retriever.index.verdicts.stored import stored_verdict
 
 if TYPE_CHECKING:
-    from retriever.clusters.categories import Category
-    from retriever.clusters.classifying import ClassifyRequest
     from retriever.clusters.clustering import Clustering, ClusterRequest
     from retriever.clusters.edit_requests import ClusterEdits
     from retriever.clusters.edits import Edit
-    from retriever.clusters.proposing import Proposal
     from retriever.clusters.reading import Sampled
     from retriever.clusters.saved import Kept, SavedClustering
 
@@ -64,12 +57,18 @@ class Clusterings:
         )
 
     def of(self, requests: "Sequence[ClusterRequest]", *, progress: OnIndexing | None = None) -> "list[Clustering]":
-        """Return the clusterings of requests that differ in their instruction alone; errors as for `each`."""
+        """Return the clusterings of requests that differ in their instruction alone; errors as for `each`.
+
+        Examples of categories are kept as answers of a person to the instruction.
+        """
         from retriever.clusters.computing import check, check_fields, cluster
+        from retriever.clusters.given import keep_examples
         from retriever.clusters.reading import read_sample
 
         opened, instructions, first = self._opened, [each.instruction or "" for each in requests], requests[0]
         check_fields(opened.store, first)
+        if any(category.examples for category in first.into):
+            keep_examples(opened, instructions[0], first.into)
         faults = [
             read_sample(opened, each.instruction or "", each.where, each.ids, each.read, progress) for each in requests
         ]
@@ -78,12 +77,10 @@ class Clusterings:
             check(opened.store, first)
         part = first.where is not None or first.ids is not None
         served = complete_with(opened, instructions, unread, part=part, progress=progress)
-        made = []
-        for shown, each, fault in zip(served, requests, faults, strict=True):
-            learned = list(shown.lessons().answers) if isinstance(shown, Taught) else []
-            found = self._with_standing(cluster(opened.store, shown, each, learned), shown, fault)
-            made.append(self._with_resemblance(found))
-        return made
+        return [
+            self._with_resemblance(self._with_standing(cluster(opened, shown, each), shown, fault))
+            for shown, each, fault in zip(served, requests, faults, strict=True)
+        ]
 
     def still_holds(self, found: "Clustering") -> bool:
         """Whether a clustering is of all documents there are to cluster, unchanged, and of the view that is shown.
@@ -100,122 +97,8 @@ class Clusterings:
             where = request_filter(store, where.expression, found.request.instruction)
         return still_holds(store, shown, replace(found, request=replace(found.request, where=where)))
 
-    def classify(
-        self,
-        instruction: str,
-        into: "Sequence[str | Category]",
-        *,
-        several: bool = False,
-        where: str | None = None,
-        read: Read = BUDGET,
-        progress: OnIndexing | None = None,
-    ) -> "Clustering":
-        """Put every document to the category that answers an instruction best, or to none of them.
-
-        What the instruction's view lacks is embedded first. Where examples taught the instruction, categories go by
-        what they taught. Where a language model serves it, that is asked which category a text belongs to, of a sample,
-        and ``other`` and ``not said`` are categories besides.
-
-        Examples of a category are those that it names, which are kept as answers of a person, and the documents to
-        which a person or a program gave its name as the answer. A language model's categories leave them where they
-        belong.
-
-        Args:
-            instruction: what the categories are answers to.
-            into: two or more categories, or their names.
-            several: whether a document may belong to several; open answers are compared with the names then, whoever
-                gave them.
-            where: a filter over metadata, and over the answers to the instruction that are known.
-            read: texts that a language model reads, where one serves the instruction; the rest is estimated.
-            progress: called with the growing report while the view is completed.
-
-        Raises:
-            UsageError: there is no instruction, the categories cannot be told apart, or they are too long to be asked.
-            InputError: the filter matches nothing, a language model answered nothing, an example is not there, or equal
-                texts are examples of two categories.
-            FilterError: the filter cannot be parsed or names an unknown field.
-        """
-        from retriever.clusters.categories import Category, checked, question_of
-        from retriever.clusters.classifying import ClassifyRequest, classify
-        from retriever.clusters.given import keep_examples
-        from retriever.clusters.reading import read_by_model, read_sample
-
-        question, opened = question_of(instruction), self._opened
-        categories = checked(
-            category if isinstance(category, Category) else Category(category.strip()) for category in into
-        )
-        keep_examples(opened, question, categories)
-        request = ClassifyRequest(question, categories, several, request_filter(opened.store, where, question))
-        shown = opened.sources.active(question)
-        if not several and shown is not None and read_by_model(opened, shown):
-            return self._sorted_by_model(request, shown.name, read, progress)
-        fault = read_sample(opened, question, request.where, None, read, progress)
-        shown = complete(opened, [question], request.where, progress=progress)[0]
-        return self._with_standing(classify(opened, shown, request), shown, fault)
-
-    def _sorted_by_model(
-        self, request: "ClassifyRequest", reader: str, read: Read, progress: OnIndexing | None
-    ) -> "Clustering":
-        """Put documents to the categories that a language model chooses for them, asked a closed question."""
-        from retriever.clusters.categories import closed_question
-        from retriever.clusters.classifying import sorted_by_answers
-        from retriever.clusters.reading import read_sample
-
-        opened, question = self._opened, closed_question(request.instruction, request.categories)
-        if not len(selected_contents(opened.store, request.where, None)):
-            raise nothing_matches(opened.store, request.where)
-        known = opened.sources.active(question)
-        if known is None or known.name != reader:
-            choose_reader(opened, question, reader)
-        fault = read_sample(opened, question, request.where, None, read, progress)
-        shown = complete(opened, [question], request.where, progress=progress)[0]
-        return self._with_standing(sorted_by_answers(opened, shown, request), shown, fault)
-
-    def propose(self, instruction: str, *, where: str | None = None, progress: OnIndexing | None = None) -> "Proposal":
-        """Offer at most twelve categories for `classify`, made of the answers in words that texts have.
-
-        Where fewer than thirty texts are answered, a language model that serves the instruction reads a sample of
-        thirty. Behind a chat endpoint it writes the categories too, in a call more; else they are groups of answers.
-
-        Args:
-            instruction: what the categories are answers to.
-            where: a filter over metadata, and over the answers to the instruction that are known.
-            progress: called with the growing report while texts are read.
-
-        Raises:
-            UsageError: there is no instruction, or nobody answers it in words.
-            InputError: the filter matches nothing, or the answers do not come to two categories.
-            FilterError: the filter cannot be parsed or names an unknown field.
-            ConsentError: texts or answers would be sent to a host that nobody allowed.
-        """
-        from retriever.clusters.categories import question_of
-        from retriever.clusters.proposing import TEXTS, propose, write_categories
-        from retriever.clusters.reading import read_sample
-
-        question, opened = question_of(instruction), self._opened
-        condition = request_filter(opened.store, where, question)
-        shown = opened.sources.active(question)
-        if shown is None or not shown.in_words:
-            raise UsageError(
-                f"Nobody answers {question!r} in words.", hint="Name a language model that does: --reader chat:MODEL."
-            )
-        population = selected_contents(opened.store, condition, None)
-        if not len(population):
-            raise nothing_matches(opened.store, condition)
-        held, fault = shown.contents(opened.sources.held), ""
-        if held is None or len(np.intersect1d(held, population)) < TEXTS:
-            fault = read_sample(opened, question, condition, None, TEXTS, progress)
-        shown = complete(opened, [question], condition, progress=progress)[0]
-        stored = opened.store.vectors.get(shown.view_id, population)
-        answers = [words[0] for words in stored.words]
-        reader = shown.name
-        written = write_categories(opened, reader, shown.instruction, answers)
-        proposal = propose(shown.instruction, reader, answers, stored.embeddings, written)
-        fault = " ".join(dict.fromkeys(filter(None, [fault, proposal.fault])))
-        return replace(proposal, fault=fault, known_answers=None if condition is None else condition.known)
-
     def save(self, name: str, found: "Clustering") -> None:
-        """Save clusters or categories under a new name; later documents go to them.
+        """Save groups under a new name; later documents go to them.
 
         Raises:
             UsageError: the name is empty or taken, or the clustering is of chosen documents.
@@ -267,30 +150,25 @@ class Clusterings:
 
         Who moves a document to a named category answers the question of the categories with its name: that is kept as a
         person's answer, ``none of these`` where it is moved to none. A later name of the category does not change it.
-        Titles by a language model are one change. It is asked before the index is locked.
 
         Args:
             name: of the clustering.
             edits: what to change.
             author: who changes it; empty for who is logged in.
-            progress: called while documents that came since are embedded, and while a language model gives titles.
+            progress: called while documents that came since are embedded.
 
         Raises:
-            UsageError: a cluster is not there, a name is taken, or a cluster cannot be split so, or given a title.
+            UsageError: a cluster is not there, a name is taken, or a cluster cannot be split so.
             InputError: there is no such clustering, or a document is not there.
-            ConsentError: texts would be sent to a host that nobody allowed.
-            EncoderError: a language model cannot be asked, or gave no title.
         """
         from retriever.clusters.edit_requests import changes, usual_author
         from retriever.clusters.edits import change_json
         from retriever.clusters.given import keep_moves
-        from retriever.clusters.titles import make_titles
 
         opened, saved = self._opened, self._kept(name)
         shown = self._completed(saved, progress)
-        titles = [make_titles(opened, self._shown(saved, shown), edits.name_by, progress)] if edits.name_by else []
         with opened.writing("edit"):  # nobody else edits meanwhile; a longer transaction would hold up searches
-            made = titles or changes(self._shown(saved, shown), edits)
+            made = changes(self._shown(saved, shown), edits)
             with opened.store.transaction():
                 made = keep_moves(opened, saved.request.instruction or "", made)
                 opened.store.edits.add(name, [change_json(change) for change in made], author or usual_author())
@@ -395,6 +273,6 @@ class Clusterings:
         """Return what the texts that a language model read say of all."""
         from retriever.clusters.reading import Population, sampled
 
-        request, clusters = clustering.request, [cluster.number for cluster in clustering.clusters]
+        request, clusters = clustering.request, {cluster.number: not cluster.mixed for cluster in clustering.clusters}
         population = Population.selected(self._opened.store, request.where, request.ids)
         return sampled(self._opened, shown, population, clustering.material, clustering.assignments, clusters)

@@ -1,14 +1,28 @@
-"""Answers as whole phrases: how often each was given, and which one names a group of them."""
+"""Answers as whole phrases: how often each was given, which mean the same, and a title that is true of a group."""
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.core.unanswered import EMPTY
+from retriever.clusters.arithmetic.naming import text_words
+from retriever.core.unanswered import empty_answer, folded
+from retriever.core.words import stem
+
+HALF = 0.5
+"""Share of a group's members that its title has to hold for."""
+
+SUCH_AS = "such as "
+"""Begins the title of a group that no answer and no word covers half of."""
+
+_NAMED = 3  # answers in such a title
+_WORD = re.compile("[\\w'\u2019]+")
+_SAYING_LITTLE = frozenset("a an the it its it's is was are were very really just quite".split())
+_SAME = {"not": "no", "n't": "no"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +37,7 @@ class Phrase:
         return {"phrase": self.text, "rows": self.rows}
 
     @classmethod
-    def from_json(cls, document: dict[str, Any]) -> "Phrase":
+    def from_json(cls, document: Mapping[str, Any]) -> "Phrase":
         """Return the phrase of a JSON object that `to_json` made."""
         return cls(document["phrase"], document["rows"])
 
@@ -32,34 +46,74 @@ class Phrase:
         return f"{self.text} ({self.rows})"
 
 
+def key_of(answer: str) -> str:
+    """Return what all spellings of an answer share.
+
+    >>> key_of("Probably not."), key_of('"probably no"'), key_of("N/A"), key_of("It is the battery")
+    ('probably no', 'probably no', 'not said', 'battery')
+    """
+    if (empty := empty_answer(answer)) is not None:
+        return empty
+    words = [_SAME.get(word, word) for word in _WORD.findall(folded(answer))]
+    return " ".join(word for word in words if word not in _SAYING_LITTLE) or folded(answer)
+
+
 def counted(answers: Sequence[str]) -> list[Phrase]:
-    """Return the different answers, commonest first, each as it is spelled most often; capitals make no difference."""
+    """Return the different answers, commonest first, each as it is spelled most often; empty ones as `empty_answer`."""
     spellings: dict[str, Counter[str]] = {}
     for answer in answers:
-        spellings.setdefault(answer.casefold(), Counter())[answer] += 1
+        spellings.setdefault(key_of(answer), Counter())[empty_answer(answer) or answer] += 1
     phrases = [Phrase(of.most_common(1)[0][0], of.total()) for of in spellings.values()]
     return sorted(phrases, key=lambda phrase: -phrase.rows)
 
 
-def title(answers: Sequence[str], cosines: NDArray[np.float32]) -> str:
-    """Return the answer that names a group: `NOT_SAID` or `NOTHING` where half of it or more is that.
+@dataclass(frozen=True, slots=True)
+class Title:
+    """A title of a group, and the share of its members that it holds for; of examples, that of the commonest."""
 
-    Else it is the one nearest to the group's centre among those that name something, the commonest of equals.
+    text: str
+    holds: float
+
+
+def title(answers: Sequence[str], cosines: NDArray[np.float32]) -> Title:
+    """Return a title that is true of half of a group or more, or that names some of its answers as examples.
+
+    It is the commonest answer where half of the members gave it, or the words that half of the answers share; else
+    ``such as`` with up to three answers, the commonest, and of equals those nearest to the centre.
 
     Args:
         answers: of the group's rows, one or more.
-        cosines: (n,) of the rows with the centre.
+        cosines: (n,) of the rows with the group's centre.
     """
-    phrases = counted(answers)
-    by_key = {phrase.text.casefold(): phrase for phrase in phrases}
-    for empty in EMPTY:
-        if empty in by_key and 2 * by_key[empty].rows >= len(answers):
-            return empty
-    nearest: dict[str, float] = {}
+    commonest = counted(answers)[0]
+    if commonest.rows >= HALF * len(answers):
+        return Title(commonest.text, commonest.rows / len(answers))
+    return _shared(answers) or _such_as(answers, cosines)
+
+
+def _shared(answers: Sequence[str]) -> Title | None:
+    """Return the words that half of some answers share; None where there are none."""
+    bags = [{stem(word): word for word in sorted(text_words(answer))} for answer in answers]
+    left, chosen = list(range(len(bags))), list[str]()
+    while True:
+        counts = Counter(root for row in left for root in bags[row] if root not in chosen)
+        root, rows = max(counts.items(), key=lambda item: (item[1], item[0]), default=("", 0))
+        if rows < HALF * len(answers):
+            break
+        chosen.append(root)
+        left = [row for row in left if root in bags[row]]
+    if not chosen:
+        return None
+    places = {root: folded(answers[left[0]]).find(bags[left[0]][root]) for root in chosen}
+    forms = [
+        Counter(bags[row][root] for row in left).most_common(1)[0][0] for root in sorted(chosen, key=places.__getitem__)
+    ]
+    return Title(" ".join(forms), len(left) / len(answers))
+
+
+def _such_as(answers: Sequence[str], cosines: NDArray[np.float32]) -> Title:
+    near: dict[str, float] = {}
     for answer, cosine in zip(answers, cosines.tolist(), strict=True):
-        key = answer.casefold()
-        if key not in EMPTY:
-            nearest[key] = max(nearest.get(key, cosine), cosine)
-    if not nearest:  # as many say nothing as do not say
-        return phrases[0].text
-    return by_key[max(nearest, key=lambda key: (round(nearest[key], 4), by_key[key].rows))].text
+        near[key_of(answer)] = max(near.get(key_of(answer), cosine), cosine)
+    phrases = sorted(counted(answers), key=lambda phrase: (-phrase.rows, -near[key_of(phrase.text)], phrase.text))
+    return Title(SUCH_AS + ", ".join(phrase.text for phrase in phrases[:_NAMED]), phrases[0].rows / len(answers))

@@ -11,17 +11,18 @@ chosen on.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retriever.clusters.arithmetic.kmeans import Partition, nearest
-from retriever.clusters.categories import option_numbers
 from retriever.clusters.material import Material
+from retriever.clusters.phrases import key_of
 from retriever.clusters.references import NONE
 from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings
+from retriever.core.unanswered import empty_answer, folded
 
 Places: TypeAlias = Mapping[str, tuple[int, ...]]
 """The clusters of every document by id, the nearest first."""
@@ -41,6 +42,9 @@ NO_FLOOR = -1e9
 GAP = 0.1
 """What the scores of further categories of a document may be below its best, where several are asked for."""
 
+NEAR, CLEAR = 0.3, 0.05
+"""Least cosine with the nearest answer of a group, and the least that it is ahead of any other group's."""
+
 _OUTSIDE = 1.0  # percent of a cluster's members that are as far from its centroid as what fits no more
 _FEW_MEMBERS = 100  # members that a percentile says little of: the floor is then at most `_DEVIATIONS` below their mean
 _DEVIATIONS = 3.0
@@ -56,13 +60,12 @@ class Centroids:
         floors: (k,) least cosine with each at which a document fits.
     """
 
-    question: ClassVar[str] = ""
     vectors: Embeddings
     floors: NDArray[np.float32]
 
-    def place(self, part: Material, _: Embeddings | None) -> list[tuple[int, ...]]:
-        """Return the nearest cluster of every row, `NONE` where it is further than its members are."""
-        found = nearest(part.vectors, self.vectors)
+    def place(self, rows: Sequence[int], material: Material, _: Embeddings | None) -> list[tuple[int, ...]]:
+        """Return the nearest cluster of some rows, `NONE` where it is further than its members are."""
+        found = nearest(material.vectors[rows], self.vectors)
         fits = found.cosines >= self.floors[found.labels] - np.float32(_TOLERANCE)
         return [(number,) for number in np.where(fits, found.labels, NONE).tolist()]
 
@@ -83,7 +86,6 @@ class CategoryNames:
         outside: (dim,) of what belongs to none, as examples taught it; None where they did not.
     """
 
-    question: ClassVar[str] = ""
     vectors: Embeddings
     mean: NDArray[np.float32]
     several: bool = False
@@ -93,12 +95,12 @@ class CategoryNames:
     not_learned: Sequence[int] = ()
     outside: NDArray[np.float32] | None = None
 
-    def place(self, part: Material, base: Embeddings | None) -> list[tuple[int, ...]]:
-        """Return the categories of every row, the best first; `NONE` where the best is below the floor.
+    def place(self, rows: Sequence[int], material: Material, base: Embeddings | None) -> list[tuple[int, ...]]:
+        """Return the categories of some rows, the best first; `NONE` where the best is below the floor.
 
-        ``base`` (r, e) is what the base encoder makes of the same texts; None where that is not known.
+        ``base`` (r, e) is what the base encoder makes of these; None where that is not known.
         """
-        return self.chosen(self.fit(part.vectors, base))
+        return self.chosen(self.fit(material.vectors[rows], base))
 
     def fit(self, vectors: Embeddings, base: Embeddings | None) -> "Fit":
         """Return how well rows (r, dim) fit the categories; ``base`` as for `place`."""
@@ -129,22 +131,75 @@ class CategoryNames:
 
 
 @dataclass(frozen=True, eq=False)
-class Options:
-    """The options of a closed question, by which a language model sorted documents, or the answers that were taught.
+class Answered:
+    """The groups that answers in words are in: those that a language model, a person or a lesson put there.
 
     Attributes:
-        question: with the options in its text, where a language model was asked.
-        names: of the options, as they stand there.
-        vectors: (k, dim) of the names as answers.
+        groups: the group of each answer, by `folded` or by `key_of`.
+        vectors: (k, dim) the mean direction of each group's rows.
+        other: the group of answers that belong to no other; `NONE` without it.
     """
 
-    question: str
-    names: Sequence[str]
+    groups: Mapping[str, int]
     vectors: Embeddings
+    other: int = NONE
 
-    def place(self, part: Material, _: Embeddings | None) -> list[tuple[int, ...]]:
-        """Return the option of every row by its answer, which is the first of its words."""
-        return [(number,) for number in option_numbers([words[0] for words in part.answers], self.names)]
+    def place(self, rows: Sequence[int], material: Material, _: Embeddings | None) -> list[tuple[int, ...]]:
+        """Return the group of some rows by their answer, which is the first of their words.
+
+        An answer that is new goes where the nearest known answer is, if it is near and no other group's is as near;
+        else to the answers that belong nowhere.
+        """
+        answers = [words[0] for words in material.answers]
+        known = [self.group(answer) for answer in answers]
+        near = Nearest.of(
+            [row for row, group in enumerate(known) if group is not None and not empty_answer(answers[row])],
+            material.vectors,
+            [group or 0 for group in known],
+        )
+        return [(self._placed(answers[row], known[row], material.vectors[row], near),) for row in rows]
+
+    def group(self, answer: str) -> int | None:
+        """Return the group of an answer that was put to one; None for a new one."""
+        return self.groups.get(folded(answer), self.groups.get(key_of(answer)))
+
+    def _placed(self, answer: str, known: int | None, vector: NDArray[np.float32], near: "Nearest") -> int:
+        if known is not None:
+            return known
+        if empty_answer(answer):
+            return NONE
+        return next((group for group, clear in [near.place(vector)] if clear), self.other)
+
+
+@dataclass(frozen=True, eq=False)
+class Nearest:
+    """The nearest answers by group, for placing others.
+
+    Attributes:
+        vectors: (m, dim) of the answers, which have length 1.
+        groups: (m,) theirs.
+    """
+
+    vectors: Embeddings
+    groups: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, rows: Sequence[int], vectors: Embeddings, groups: Sequence[int]) -> "Nearest":
+        """Return those of some rows (m,) of vectors (n, dim) in groups (n,)."""
+        return cls(vectors[rows], np.array([groups[row] for row in rows], dtype=np.int64))
+
+    def place(self, vector: NDArray[np.float32]) -> tuple[int, bool]:
+        """Return the group of the nearest answer to a vector (dim,), and whether it is near and no other is as near.
+
+        `NEAR` and `CLEAR` say how near.
+        """
+        if not len(self.groups):
+            return NONE, False
+        cosines = self.vectors @ vector
+        group = int(self.groups[int(cosines.argmax())])
+        best = float(cosines.max())
+        second = float(cosines[self.groups != group].max(initial=-1.0))
+        return group, best >= NEAR and best - second >= CLEAR
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +221,7 @@ class Fit:
         return np.asarray(two[:, 1] - two[:, 0], dtype=np.float32)
 
 
-Placing: TypeAlias = Centroids | CategoryNames | Options
+Placing: TypeAlias = Centroids | CategoryNames | Answered
 """What puts documents to clusters that are there already."""
 
 
@@ -180,8 +235,8 @@ def placing_json(placing: Placing) -> dict[str, Any]:
     """Return the JSON object that `placing_of` reads, without the vectors that `stored_vectors` returns."""
     if isinstance(placing, Centroids):
         return {"floors": placing.floors.tolist()}
-    if isinstance(placing, Options):
-        return {"question": placing.question, "options": list(placing.names)}
+    if isinstance(placing, Answered):
+        return {"answers": dict(placing.groups), "other": placing.other}
     return {
         "mean": placing.mean.tolist(),
         "several": placing.several,
@@ -207,8 +262,8 @@ def placing_of(document: Mapping[str, Any], vectors: Embeddings) -> Placing:
     """Return what `placing_json` and `stored_vectors` were made of."""
     if "floors" in document:
         return Centroids(vectors, np.asarray(document["floors"], dtype=np.float32))
-    if "options" in document:
-        return Options(document["question"], document["options"], vectors)
+    if "answers" in document:
+        return Answered(document["answers"], vectors, document["other"])
     mean = np.asarray(document["mean"], dtype=np.float32)
     not_learned = document.get("not_learned", ())  # older ones have none
     vectors = vectors[: len(vectors) - len(not_learned)]

@@ -65,7 +65,8 @@ class Source:
     """A review that may be quoted.
 
     Attributes:
-        answer: what a reader answered of it, in words; empty where only a model's single words are known.
+        answer: to the question, in words; then only a sentence with one of these is quoted. Empty where only an
+            encoder's single words are known.
     """
 
     id: str
@@ -152,7 +153,7 @@ def quotes(
     for rank, source in enumerate(sources[:_POOL]):
         if source.stars is not None and abs(source.stars - middle) > _OFF * scale:
             continue
-        weights = {**words, **dict.fromkeys(text_words(source.answer), max(words.values(), default=1.0))}
+        weights = dict.fromkeys(text_words(source.answer), 1.0) if source.answer else words
         side = 0.0 if source.stars is None else source.stars - (1 + scale) / 2
         scored = []
         for sentence in _sentences(source.text):
@@ -183,7 +184,8 @@ def quotes_of(
 
     Where the question is answered and the cluster surely lowers the mean rating, or raises it, they are of reviews
     rated below the mean, or above it, if it has `MOST` of these: on that side of the scale's middle too, if it has as
-    many there. Where no sentence stands alone, it is the beginning of the most central review.
+    many there. Where no sentence stands alone, it is the beginning of the most central review. Where reviews are
+    answered in words, a quote is a sentence with a word of its review's answer; those that say nothing have none.
 
     Args:
         found: the clustering.
@@ -194,6 +196,8 @@ def quotes_of(
     """
     known = {document.id: row for row, document in enumerate(counted.groups.documents)}
     material, phrases, number = found.material, found.material.phrases, cluster.number
+    if phrases is not None and cluster.empty:
+        return []
     rows = [
         row
         for row, document in enumerate(material.documents)
@@ -210,7 +214,11 @@ def quotes_of(
     return (
         quotes(speaking, distinct, words.tone, scale)
         or quotes(sources, distinct, words.tone, scale)
-        or [Quote(source.id, shortened(source.text, _BEGINNING), source.stars) for source in sources[:1]]
+        or [
+            Quote(source.id, shortened(source.text, _BEGINNING), source.stars)
+            for source in sources[:1]
+            if not source.answer
+        ]
     )
 
 
@@ -258,9 +266,11 @@ def _sentences(text: str) -> Iterator[str]:
 
 
 def _score(sentence: str, weights: Mapping[str, float]) -> float:
-    """Return how well a sentence says what the words with weights say; 0 where it says nothing of it."""
-    own = text_words(sentence)
-    said = sum(weights.get(word, 0.0) for word in own)
+    """Return how well a sentence says what the words with weights say, in any form; 0 where it says nothing of it."""
+    own, by_root = text_words(sentence), dict[str, float]()
+    for word, weight in weights.items():
+        by_root[stem(word)] = max(weight, by_root.get(stem(word), 0.0))
+    said = sum(by_root.get(root, 0.0) for root in {stem(word) for word in own})
     score = said / sqrt(2 + len(own))
     first = next((character for character in sentence if character.isalpha()), "")
     doubts = (_DANGLING.match(sentence), _REFERRING.match(sentence), first.islower(), not _VERB.search(sentence))

@@ -4,7 +4,7 @@ The sample is all texts up to a place in an order that never changes (`arithmeti
 count towards a budget. docs/decisions/sampled-answers.md has the mathematics.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -47,7 +47,7 @@ class Sampled:
             that the model did not see; None where too few were read to tell.
         commonest: the share of the commonest answer, for comparison.
         predicted: whether predictions are used: they are surely better than the commonest answer.
-        shares: by cluster, its share of all texts; `NONE` for that of none.
+        shares: by cluster, its share of all texts; `NONE` for that of none. A mixed cluster has none.
         evenly: ids of the documents whose texts were drawn and read. Not in the JSON object.
         missing: how many texts were drawn and have no answer: they came later, or the model gave none.
         fault: why the language model could not be asked about more texts; empty where it could.
@@ -219,7 +219,7 @@ def sampled(
     population: Population,
     material: Material,
     assignments: Mapping[str, int],
-    clusters: Sequence[int],
+    clusters: Mapping[int, bool],
 ) -> Sampled:
     """Return what the texts that were read say of all.
 
@@ -229,7 +229,7 @@ def sampled(
         population: all texts.
         material: the texts that were read.
         assignments: the cluster of each by id, `NONE` for none.
-        clusters: their numbers.
+        clusters: by number, whether it has a share: its name holds of its members.
     """
     contents = opened.store.documents.known([row.text for row in material.documents])  # by text
     numbers = {contents[row.text]: assignments[row.id] for row in material.documents}
@@ -252,7 +252,11 @@ def sampled(
         agreement=None if judged is None else judged.predicted.value,
         commonest=None if judged is None else judged.commonest.value,
         predicted=used is not None,
-        shares={number: share(outcome(answers, place, used), sample) for number, place in places.items()},
+        shares={
+            number: share(outcome(answers, place, used), sample)
+            for number, place in places.items()
+            if clusters.get(number, True)
+        },
         evenly=frozenset(row.parent_id for row in material.documents if contents[row.text] in evenly),
         missing=int(np.count_nonzero(~sample.read & (order <= threshold))),
     )

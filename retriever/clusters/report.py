@@ -185,6 +185,7 @@ def make_report(
         numbers = numbers.withheld()
     elif where is None:
         numbers = _of_all_texts(found, numbers)
+    numbers = numbers.without_shares([cluster.number for cluster in found.clusters if cluster.mixed])
     clusters = {cluster.number: cluster for cluster in found.clusters}
     compared = [comparison for each in numbers.segments.values() for comparison in each]
     compared += numbers.trend.latest if numbers.trend else []
@@ -195,14 +196,14 @@ def make_report(
     similar = bool(found.division or doubted)
     for place, group in enumerate(numbers.groups):
         cluster = clusters[group.group]
-        certain = [each for each in compared if each.group == group.group and each.certain]
+        certain = [each for each in compared if each.group == group.group and each.certain and not cluster.mixed]
         more = [each for each in certain if each.difference.value > 0]
         differences = [] if similar else [each for each in more or certain if each is not said]
         sections.append(
             Section(
                 numbers=group,
                 words=typical_words(words.distinct[group.group]),
-                description=cluster.description or "",
+                description=" ".join(filter(None, [cluster.alert, cluster.description])),
                 right=_right(found, cluster),
                 learned=cluster.label not in found.not_learned,
                 quotes=quotes_of(found, cluster, counted, words, nearness),
@@ -213,7 +214,6 @@ def make_report(
         )
     sections.sort(key=lambda section: (not section.learned, -_size(section.numbers)))
     said_read = _read(found, models)
-    named_by = ", ".join(dict.fromkeys(cluster.named_by for cluster in found.clusters if cluster.named_by))
     return Report(
         name=found.name if isinstance(found, SavedClustering) else "",
         question=found.request.instruction or "",
@@ -225,7 +225,7 @@ def make_report(
         caution=" ".join(filter(None, [said_read * withheld, found.warning, doubted, found.doubts])),
         similar=similar,
         scale=scale,
-        models={**models, **({"Language model that named clusters": named_by} if named_by else {})},
+        models=_models(found, models),
         made=datetime.now(UTC),
     )
 
@@ -268,6 +268,16 @@ def render(report: Report, kind: str) -> str:
     """Return a report as a text: ``html``, a page that needs no network and runs nothing, or ``md``, Markdown."""
     formats = {"percent": percent, "amount": amount, "without": without, "percentage": percentage}
     return page(f"report.{kind}", report=report, width=WIDTH, height=HEIGHT, **formats)
+
+
+def _models(found: Clustering, models: Mapping[str, str]) -> dict[str, str]:
+    """Return the models of an index by role, as they served the question of a clustering."""
+    named = dict(models)
+    if found.sampled is not None:
+        named[_QUESTION] = found.sampled.reader
+    elif not found.request.instruction:
+        named.pop(_QUESTION, None)
+    return named | ({"Language model that wrote the groups": found.by} if found.by else {})
 
 
 def _of_all_texts(found: Clustering, numbers: Numbers) -> Numbers:

@@ -14,13 +14,13 @@ from pydantic import TypeAdapter
 
 from retriever.clusters.arithmetic.choice import Choice
 from retriever.clusters.arithmetic.consensus import Stability
-from retriever.clusters.classifying import base_vectors
-from retriever.clusters.clustering import Cluster, Clustering, ClusterRequest, documents_of
+from retriever.clusters.by_names import base_vectors
+from retriever.clusters.clustering import Cluster, Clustering, ClusterRequest, Made, documents_of
 from retriever.clusters.describing import described_anew
 from retriever.clusters.edits import Edit, Edited, edit_of, edited
 from retriever.clusters.material import Material, read_material
 from retriever.clusters.placing import Places, Placing, placing_json, placing_of, stored_vectors
-from retriever.clusters.references import NONE, ordinal
+from retriever.clusters.references import NONE
 from retriever.clusters.resemblance import Resemblance
 from retriever.core.errors import UsageError
 from retriever.index.filtering import request_filter
@@ -28,6 +28,8 @@ from retriever.index.opened import Opened
 from retriever.index.sources.source import Source
 from retriever.store.clusterings import LATER, StoredClustering
 from retriever.store.database import Store
+
+_STORED = ("instruction", "where", "chosen", "stability", "made", "written_by", "resembles")  # of the JSON object
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -57,7 +59,6 @@ class SavedClustering(Clustering):
         """Return the documented JSON object: that of a clustering, with what is new and changed."""
         return {
             **Clustering.to_json(self),
-            "hidden": [ordinal(number) for number in sorted(self.hidden)],
             "saved": {"name": self.name, "created": self.created},
             "new": list(self.new),
             "fits_none": self.fits_none,
@@ -84,7 +85,8 @@ class Kept:
     clusters: Sequence[Cluster]
     choice: Choice | None
     stability: Stability | None
-    months: Mapping[str, Sequence[int]]
+    made: Made
+    by: str
     texts: Mapping[str, str]
     places: Places
     later: Places
@@ -98,8 +100,8 @@ class Kept:
 
     @property
     def question(self) -> str:
-        """The question of the view: the closed one that documents were sorted by, else the instruction."""
-        return self.placing.question or self.request.instruction or ""
+        """The question of the view; empty for the base view."""
+        return self.request.instruction or ""
 
 
 def save(store: Store, name: str, found: Clustering, fingerprint: str) -> None:
@@ -115,7 +117,10 @@ def save(store: Store, name: str, found: Clustering, fingerprint: str) -> None:
         )
     made = found.to_json()
     document = {
-        **{name: made[name] for name in ("instruction", "where", "chosen", "stability", "months", "resembles")},
+        **{
+            name: made[name]
+            for name in ("instruction", "where", "chosen", "stability", "made", "written_by", "several", "resembles")
+        },
         "clusters": [cluster.stored() for cluster in found.clusters],
         "texts": found.material.text_keys,
         "places": found.places,
@@ -134,12 +139,14 @@ def kept(store: Store, stored: StoredClustering) -> Kept:
         created=stored.created,
         fingerprint=stored.fingerprint,
         request=ClusterRequest(
-            document["instruction"], where=request_filter(store, document["where"], document["instruction"])
+            document["instruction"],
+            where=request_filter(store, document["where"], document["instruction"]),
         ),
         clusters=clusters,
         choice=chosen and TypeAdapter(Choice).validate_python({"k": len(clusters), **chosen}),
         stability=stability and TypeAdapter(Stability).validate_python(stability),
-        months=document["months"],
+        made=document["made"],
+        by=document["written_by"] or "",
         texts=document["texts"],
         places=_places(document["places"]),
         later=_places(document.get(LATER, {})),
@@ -166,10 +173,10 @@ def shown_again(opened: Opened, shown: Source, saved: Kept) -> SavedClustering:
         clusters=_clusters(saved, material, state),
         places=state.places,
         placing=saved.placing,
-        choice=saved.choice,
-        stability=saved.stability,
-        months={} if state.touched else saved.months,
-        hidden=frozenset(state.hidden),
+        made=saved.made,
+        by=saved.by,
+        choice=None if state.touched else saved.choice,
+        stability=None if state.touched else saved.stability,
         resembles=None if state.touched else saved.resembles,
         name=saved.name,
         created=saved.created,
@@ -186,9 +193,8 @@ def extended(opened: Opened, saved: Kept, material: Material) -> tuple[dict[str,
     unseen = [row for row in new if keys[material.documents[row].id] not in known]
     placed: dict[int, tuple[int, ...]] = {}
     if unseen:
-        part = material.part(unseen)
-        base = base_vectors(opened, saved.placing, part.documents)
-        placed = dict(zip(unseen, saved.placing.place(part, base), strict=True))
+        base = base_vectors(opened, saved.placing, [material.documents[row] for row in unseen])
+        placed = dict(zip(unseen, saved.placing.place(unseen, material, base), strict=True))
     placed |= {row: known[keys[material.documents[row].id]] for row in set(new) - placed.keys()}
     rows = enumerate(material.documents)
     places = {document.id: placed[row] if row in placed else saved.places[document.id] for row, document in rows}
@@ -201,16 +207,13 @@ def _clusters(saved: Kept, material: Material, state: Edited) -> list[Cluster]:
     known = {cluster.number: cluster for cluster in saved.clusters}
     if anew:
         for number, cluster in described_anew(material, state.places, anew, saved.request.instruction).items():
-            known[number] = replace(cluster, description=known[number].description if number in known else None)
+            known[number] = replace(cluster, description=known[number].description if number in known else "")
     documents, result = documents_of(material, state.places), []
     for number, label in sorted(state.labels.items()):
         cluster = known[number]
-        cluster = replace(cluster, **state.titled.get(number, {}))
-        examples, rests_on = ([id for id in ids if id in state.places] for ids in (cluster.examples, cluster.rests_on))
+        examples = [id for id in cluster.examples if id in state.places]
         size = sum(number in clusters for clusters in state.places.values())
-        result.append(
-            replace(cluster, label=label, size=size, documents=documents[number], examples=examples, rests_on=rests_on)
-        )
+        result.append(replace(cluster, label=label, size=size, documents=documents[number], examples=examples))
     return result
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import wraps
 from types import NoneType
-from typing import Any, Concatenate, ParamSpec, TypeVar, get_args, get_type_hints
+from typing import Any, Concatenate, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -44,13 +44,19 @@ class Option:
 
     @property
     def plain_type(self) -> Any:  # noqa: ANN401 - a type
-        """What it holds where there is no None: a text in place of a text or None."""
-        return str if set(get_args(self.type)) == {str, NoneType} else self.type
+        """What it holds where there is no None: a text, a number or a list in place of one or None."""
+        known = [part for part in get_args(self.type) if part is not NoneType]
+        return known[0] if self.optional and len(known) == 1 else self.type
+
+    @property
+    def optional(self) -> bool:
+        """Whether it may be None."""
+        return NoneType in get_args(self.type)
 
     @property
     def plain_default(self) -> Any:  # noqa: ANN401 - of the type
-        """Its default of that type: an empty text stands for None."""
-        return "" if self.plain_type is str and self.default is None else self.default
+        """Its default of that type: an empty text, 0 or an empty list stands for None."""
+        return (get_origin(self.plain_type) or self.plain_type)() if self.default is None else self.default
 
 
 def option(

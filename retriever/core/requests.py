@@ -101,6 +101,30 @@ class SearchRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupOptions:
+    """Documents in groups: every option once, for all doors.
+
+    The groups are computed, or written by a language model where one answers the instruction, or given by name.
+
+    >>> GroupOptions("What broke?", k=5)
+    GroupOptions(instruction='What broke?', k=5, into=None, several=False, where=None, by=None)
+    """
+
+    instruction: str | None = option(None, "Question that the groups answer.")
+    k: int | None = option(
+        None,
+        "Number of groups, of those that a language model writes the most; left out or auto, it is chosen.",
+        least=1,
+    )
+    into: list[str] | None = option(
+        None, 'Your own categories: "refund, repair, nothing", or a .json or .jsonl file with descriptions.'
+    )
+    several: bool = option(False, "Allow several of your categories per document.")
+    where: str | None = option(None, WHERE)
+    by: list[str] | None = option(None, "Count the values of this field in each group; repeatable.")
+
+
+@dataclass(frozen=True, slots=True)
 class SearchOptions:
     """How far a search goes.
 

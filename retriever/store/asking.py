@@ -129,3 +129,17 @@ class LanguageModelTable(Table):
     def names(self) -> list[str]:
         """Return the names of the models, sorted."""
         return [row[0] for row in self._db.rows("SELECT DISTINCT name FROM language_models ORDER BY name")]
+
+
+class ReplyTable(Table):
+    """What language models replied to calls that are no questions about texts."""
+
+    def get(self, model: str, call: bytes) -> str | None:
+        """Return the reply of a model, by its fingerprint, to a call, by its hash; None where it was not sent."""
+        row = self._db.row("SELECT reply FROM replies WHERE model = ? AND call = ?", (model, call))
+        return None if row is None else str(row[0])
+
+    def put(self, model: str, call: bytes, reply: str) -> None:
+        """Keep a reply; a later one takes its place."""
+        with self._db.writing(data=False):
+            self._db.write("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", (model, call, reply, utc_now()))

@@ -12,7 +12,7 @@ from pathlib import Path
 from retriever.core.errors import IndexNotFoundError, InputError, SchemaError
 from retriever.store.connection import Connections, connect, explain
 
-VERSION = 5
+VERSION = 6
 """Version of the tables below; the database holds it as its ``user_version``."""
 
 _TABLES = f"""
@@ -136,6 +136,14 @@ CREATE TABLE language_models (
     prompt TEXT NOT NULL,
     fingerprint TEXT NOT NULL,
     PRIMARY KEY (name, url, prompt)
+) STRICT;
+-- What language models replied to calls that are no questions about texts, such as for categories of answers.
+CREATE TABLE replies (
+    model TEXT NOT NULL,      -- fingerprint
+    call BLOB NOT NULL,       -- hash of all that was sent
+    reply TEXT NOT NULL,      -- as it was checked
+    made TEXT NOT NULL,
+    PRIMARY KEY (model, call)
 ) STRICT;
 -- How far the random order of texts was read for a view: texts are drawn whose number is at most the threshold.
 CREATE TABLE samples (

@@ -53,7 +53,8 @@ def write_answers(path: Path, index: Index, instruction: str) -> int:
     rows = answered_rows(index, instruction)
     if not rows:
         raise InputError(
-            "There is nothing to learn from.", hint="Correct some first: `retriever topics NAME --move ID=CATEGORY`."
+            "There is nothing to learn from.",
+            hint="Correct some first: `retriever cluster --saved NAME --move ID=GROUP`.",
         )
     lines = (json.dumps(row.to_json(), ensure_ascii=False) for row in rows)
     write_output(path, "".join(f"{line}\n" for line in lines), _OPTION)

@@ -2,6 +2,8 @@
 
 import secrets
 from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body, Query
@@ -13,14 +15,16 @@ from retriever.api.faults import made_for_clients
 from retriever.api.http.answers import Body as RequestBody
 from retriever.api.http.answers import answer
 from retriever.api.http.gate import WRITERS, Served
-from retriever.api.http.indexes import IndexName, Where
+from retriever.api.http.indexes import IndexName
 from retriever.api.problems import NotFoundError, problem_of
 from retriever.api.service import Service
 from retriever.clusters.budget import BUDGET
 from retriever.core.errors import UsageError
+from retriever.core.requests import GroupOptions
 from retriever.core.results import SearchResult
 from retriever.core.text import is_text, require_text
 from retriever.core.types import JSON, Document
+from retriever.forms import made, model_fields
 from retriever.index.files import DEEPEST, LONGEST_ID
 from retriever.serving.jobs import Job
 
@@ -44,24 +48,28 @@ class ReadingBody(RequestBody):
     )
 
 
+class GivenCategory(RequestBody):
+    """A category."""
+
+    name: str = Field(min_length=1, max_length=200)
+    description: str = Field(default="", max_length=2000, description="What belongs to it.")
+    examples: list[str] = Field(default_factory=list, max_length=100, description="Ids of documents that do.")
+
+
+@model_fields(GroupOptions, leave_out=("into",))
 class ClusterBody(ReadingBody):
-    """A clustering; what its settings mean is told by `retriever cluster --help`."""
+    """Documents in groups; what its settings mean is told by `retriever cluster --help`."""
 
-    instruction: str | None = Field(default=None, description="What the clusters are to answer.")
-    k: int | None = Field(
-        default=None, ge=1, description="How many; left out, the taught answers or chosen by silhouette."
+    into: list[str | GivenCategory] = Field(
+        default_factory=list, max_length=200, description="Your own categories, or their names: two or more."
     )
-    where: Where = None
-    by: list[str] = Field(default_factory=list, max_length=16)
-    over: str | None = None
 
 
+@model_fields(GroupOptions, leave_out=("instruction", "into", "several", "by"))
 class CompareClustersBody(ReadingBody):
-    """A comparison of the clusters under two instructions."""
+    """A comparison of the groups under two instructions."""
 
     instructions: list[str] = Field(min_length=2, max_length=2)
-    k: int | None = Field(default=None, ge=1)
-    where: Where = None
 
 
 class GivenDocument(RequestBody):
@@ -118,25 +126,29 @@ async def cancel(
     return answer(_told(service, job, task))
 
 
-@router.post("/indexes/{name}/cluster", **BEGINS, summary="Cluster an index")
+@router.post("/indexes/{name}/cluster", **BEGINS, summary="Group the documents of an index")
 async def cluster(
     service: Served,
     name: IndexName,
     body: Annotated[ClusterBody, Body(examples=[{"instruction": _QUESTION, "by": ["stars"]}])],
     wait: Wait = 0,
 ) -> Response:
-    """Begin a clustering; the result is what `retriever cluster --json` prints."""
-    service.limits.check_instruction(body.instruction or "")
+    """Begin to group documents; the result is what `retriever cluster --json` prints."""
+    from retriever.clusters.categories import category
+
+    options = made(GroupOptions, vars(body))
+    service.limits.check_instruction(options.instruction or "")
+    into = [category(item if isinstance(item, str) else item.model_dump(), "into") for item in body.into]
 
     def work(job: Job) -> dict[str, Any]:
-        index = service.read_by(name, body.reader, body.instruction or "")
-        settings = body.model_dump(exclude={"instruction", "reader"})
-        return made_for_clients(index.cluster(body.instruction, **settings, progress=job.follow).to_json())
+        index = service.read_by(name, body.reader, options.instruction or "")
+        settings = {**asdict(options), "into": into, "by": options.by or ()}
+        return made_for_clients(index.cluster(**settings, read=body.read, progress=job.follow).to_json())
 
     return await begun(service, name, "Clustering", work, wait)
 
 
-@router.post("/indexes/{name}/compare/clusters", **BEGINS, summary="Compare the clusters under two instructions")
+@router.post("/indexes/{name}/compare/clusters", **BEGINS, summary="Compare the groups under two instructions")
 async def compare_clusters(
     service: Served,
     name: IndexName,
@@ -150,8 +162,9 @@ async def compare_clusters(
         from retriever.clusters.comparing import compare_clusters as compared
 
         index = service.read_by(name, body.reader, *body.instructions)
-        settings = body.model_dump(exclude={"instructions", "reader"})
-        first, second = index.clusterings.each(body.instructions, **settings, progress=job.follow)
+        options = made(GroupOptions, vars(body))
+        each = partial(index.clusterings.each, k=options.k, where=options.where, read=body.read)
+        first, second = each(body.instructions, progress=job.follow)
         return compared(first, second).to_json()
 
     return await begun(service, name, "Comparison of clusters", work, wait)

@@ -1,7 +1,7 @@
 """Tools that answer a question: search, groups, two questions side by side, and whether the model follows one."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
@@ -17,7 +17,7 @@ from retriever.api.mcp.context import (
     hit_of,
     verdict_of,
 )
-from retriever.core.requests import SearchRequest
+from retriever.core.requests import GroupOptions, SearchRequest
 from retriever.core.results import KnownAnswers
 from retriever.forms import made, tool_arguments
 from retriever.serving.jobs import Job
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from retriever.clusters.comparing import Side
 
 _HITS = 10
+MOST_GROUPS = 100
 SEARCH_WAIT = 15.0  # seconds that a search waits for its settled hits
 _SAMPLED = ("texts", "read", "drawn", "fault")
 _DIAGNOSIS = ("level", "verdict", "instruction", "chance", "texts", "words")
@@ -68,49 +69,42 @@ async def search(context: ToolContext, *, index: IndexName = "", **options: obje
     return await context.work(shown)
 
 
+@tool_arguments(GroupOptions, most={"k": MOST_GROUPS})
 async def cluster(
-    context: ToolContext,
-    index: IndexName = "",
-    instruction: Annotated[
-        str,
-        Field(
-            description="What to look at in every text, in plain words: 'What kind of product is it?', 'What broke?'. "
-            "Left out, texts are taken as they are."
-        ),
-    ] = "",
-    k: Annotated[
-        int, Field(ge=0, le=100, description="How many groups; 0: the taught answers, or as the data say.")
-    ] = 0,
-    where: Where = "",
-    by: Annotated[str, Field(description="A metadata field whose values are counted in every group.")] = "",
-    reader: Reader = "",
+    context: ToolContext, *, index: IndexName = "", reader: Reader = "", **options: object
 ) -> dict[str, Any]:
     """Group the documents by what they say about a question, and name the groups.
 
-    Each group has a name, its size, the words that set it apart, a typical sentence and the ids of its most central
-    documents; quote from those with `fetch`. Under a new instruction the model reads all texts first: where that
-    takes long, the answer has status `running`, and the same call gives the result later. In an index of sentences
-    these are grouped: `size` counts them, `documents` those that they are of, and ids are theirs. Where `caution`
-    says something, the groups may be no answers to the question: tell the user so. Where a language model reads, groups
-    are of a sample: `sampled` has how many texts were read, and a `fault` where that was cut short.
+    With `into` groups are the categories that you name. Each group has a name, a definition where somebody wrote one,
+    its size, the share of its members that the name holds for (`holds`; below a half the name gives examples alone),
+    the words that set it apart, a typical sentence and the ids of its most central documents; quote from those with
+    `fetch`. Under a new instruction the model reads all texts first: where that takes long, the answer has status
+    `running`, and the same call gives the result later. In an index of sentences these are grouped: `size` counts them,
+    `documents` those that they are of, and ids are theirs. Where `caution` or an `alert` says something, tell the user
+    so. Where a language model reads, groups are of a sample: `sampled` has how many texts were read, and a `fault`
+    where that was cut short.
     """
+    from retriever.clusters.categories import as_categories
+
     name = await context.work(lambda: context.index_name(index))
+    asked = made(GroupOptions, options)
 
     def work(job: Job) -> dict[str, Any]:
-        context.limits.check_instruction(instruction)
-        bounded = Bounded()
-        clustering = context.service.read_by(name, reader, instruction).cluster(
-            instruction, k=k or None, where=where or None, by=[by] if by else (), progress=job.follow
-        )
+        context.limits.check_instruction(asked.instruction or "")
+        bounded, into = Bounded(), as_categories(asked.into or ())
+        settings = {**asdict(asked), "into": into, "by": asked.by or ()}
+        opened = context.service.read_by(name, reader, asked.instruction or "")
+        clustering = opened.cluster(**settings, progress=job.follow)
         groups = bounded.take(clustering.clusters, lambda group: _group(bounded, group), of="groups")
         units = clustering.material.units
         sizes = {"documents": len(clustering.topics), **({} if units is None else {"units": units})}
         verdict = None if clustering.verdict is None else verdict_of(clustering.verdict)
-        heads = {"index": name, "instruction": instruction, "verdict": verdict, "caution": _caution(clustering)}
+        heads = {"index": name, "instruction": asked.instruction or "", "verdict": verdict}
+        heads |= {"caution": _caution(clustering), "made": clustering.made}
         read = _sampled(clustering)
         return bounded.closed({**heads, **_known(clustering.known_answers), **sizes, **read, "groups": groups})
 
-    return await context.job("cluster", (name, instruction, k, where, by, reader), work)
+    return await context.job("cluster", (name, reader, repr(asked)), work)
 
 
 async def compare(
@@ -189,6 +183,9 @@ def _group(bounded: Bounded, group: "Cluster") -> dict[str, Any]:
     counts = {"by": {field: dict(spread.counts) for field, spread in group.spreads.items()}} if group.spreads else {}
     return {
         "label": group.label,
+        "description": group.description,
+        "holds": round(group.holds, 4),
+        "alert": group.alert,
         "size": group.size,
         "documents": group.documents,
         "keywords": list(group.keywords),

@@ -5,7 +5,7 @@ Instructions stand in the system message. The one user message is a JSON object,
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from pydantic import BaseModel
@@ -111,23 +111,12 @@ class RefusableCall(Call[C]):
         """Return the call that is sent after a refused reply."""
 
 
-R = TypeVar("R", bound=RefusableCall[Any])
-
-
-def send_twice(
-    answerer: Answerer,
-    call: R,
-    refusal: Callable[[R, Any], str] = lambda call, checked: "",
-    *,
-    spend: Spend | None = None,
-) -> tuple[Any, str]:
+def send_twice(answerer: Answerer, call: RefusableCall[C], *, spend: Spend | None = None) -> tuple[C, str]:
     """Send a call, and once more with the reason where its reply is refused.
 
     Args:
         answerer: who is asked.
         call: the first of at most two.
-        refusal: says why a reply that its own check takes is refused nevertheless, given the call that was sent; empty
-            to take it.
         spend: called with tokens.
 
     Returns:
@@ -137,9 +126,6 @@ def send_twice(
         EncoderError: the model cannot be asked.
     """
     checked: Any = answerer.send(call, spend=spend)
-    reason = checked.refused or refusal(call, checked)
-    if reason:
-        call = call.again(reason)
-        checked = answerer.send(call, spend=spend)
-        reason = checked.refused or refusal(call, checked)
-    return checked, reason
+    if checked.refused:
+        checked = answerer.send(call.again(checked.refused), spend=spend)
+    return checked, checked.refused

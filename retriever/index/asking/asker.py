@@ -4,7 +4,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from hashlib import sha256
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import numpy as np
@@ -20,8 +21,8 @@ from retriever.store.asking import owner_name
 from retriever.store.database import Store
 
 if TYPE_CHECKING:
-    from retriever.encoders.answers.answerer import Answer, Answerer, AnswererSpec
-    from retriever.encoders.answers.call import R
+    from retriever.encoders.answers.answerer import Answer, Answerer, AnswererSpec, C
+    from retriever.encoders.answers.call import RefusableCall
 
 OnTexts = Callable[[int, int], None]
 """Called with texts that were answered and texts that are asked about; what it raises ends the asking."""
@@ -120,17 +121,16 @@ class Asker:
         finally:
             self._store.claims.release(run.owner)
 
-    def send(
-        self, name: str, call: "R", texts: int, budget: Budget, refusal: "Callable[[R, Any], str]" = lambda *_: ""
-    ) -> tuple[Any, str]:
-        """Send a call that is no answer to a question, such as for titles, once more where its reply is refused.
+    def send(self, name: str, call: "RefusableCall[C]", texts: int, budget: Budget) -> "tuple[C, str]":
+        """Send a call that is no question about texts, such as for categories, once more where its reply is refused.
+
+        A reply that was taken is kept: the same call to the same model is not sent again.
 
         Args:
             name: of the language model.
             call: it.
             texts: of the index, or answers about them, that it holds.
             budget: the limits, and what was spent.
-            refusal: as `send_twice` takes it.
 
         Returns:
             The checked reply, and why it is refused; empty where it is taken.
@@ -140,18 +140,32 @@ class Asker:
             ReadingLimitError: a limit is reached.
             EncoderError: the model cannot be asked.
         """
-        from retriever.encoders.answers.call import send_twice
+        from pydantic import TypeAdapter, ValidationError
 
-        model = self._allowed(name)
-        room = budget.room(budget.spent.texts)
+        from retriever.encoders.answers import loading
+        from retriever.encoders.answers.answerer import Unread
+        from retriever.encoders.answers.call import send_twice
+        from retriever.encoders.answers.wire import Format
+
+        spec = loading.load_answerer(name).spec
+        model = self._store.language_models.fingerprint(*_key(spec)) or f"{name} {spec.url}"
+        key = sha256(repr((call.name, call.messages(Format.LIMITED))).encode()).digest()
+        kind: TypeAdapter[C] = TypeAdapter(type(call.unusable(Unread.EMPTY)))
+        with suppress(ValidationError):
+            if (known := self._store.replies.get(model, key)) is not None:
+                return kind.validate_json(known), ""
+        answerer, room = self._allowed(name), budget.room(budget.spent.texts)
         if room is not None and texts > room:
             raise ReadingLimitError("A limit of texts is reached.", hint=KEPT_HINT)
         budget.begin()
         budget.spent.texts += texts
         try:
-            return send_twice(model, call, refusal, spend=budget)
+            checked, refused = send_twice(answerer, call, spend=budget)
         finally:
             budget.save(texts)
+        if not refused:
+            self._store.replies.put(model, key, kind.dump_json(checked).decode())
+        return checked, refused
 
     def _allowed(self, name: str) -> "Answerer":
         """Return a language model that may get texts of the index."""
