@@ -155,16 +155,17 @@ class CategoriesCall(RefusableCall[CheckedCategories]):
     def checked(self, written: _Categories) -> CheckedCategories:
         """Check the categories; of an answer that is named twice the first place counts."""
         named = [id for category in written.categories for id in category.ids] + written.other
-        if fault := self._misplaced(named) or _fault(written.categories, self.most):
+        tidied = [_tidied(category) for category in written.categories]
+        if fault := self._misplaced(named) or _fault(tidied, self.most):
             return CheckedCategories(fault=fault)
         left = {str(number): number - 1 for number in range(1, len(self.answers) + 1)}
         categories = [
             WrittenCategory(
-                one_line(category.name).removesuffix("."),
-                one_line(category.definition),
+                category.name,
+                category.definition,
                 sorted(left.pop(id) for id in dict.fromkeys(category.ids) if id in left),
             )
-            for category in written.categories
+            for category in tidied
         ]
         other = sorted(left[id] for id in set(written.other) if id in left)
         return CheckedCategories([category for category in categories if category.rows], other)
@@ -262,7 +263,7 @@ class PlacingCall(RefusableCall[CheckedPlaces]):
         return {
             "answers": {"minItems": count, "maxItems": count},
             "answers[].id": {"enum": [str(number) for number in range(1, count + 1)]},
-            "answers[].category": {"enum": [*(name for name, _ in self.categories), OTHER]},
+            "answers[].category": {"enum": list(dict.fromkeys([*(name for name, _ in self.categories), OTHER]))},
         }
 
     def checked(self, written: _Places) -> CheckedPlaces:
@@ -283,6 +284,12 @@ class PlacingCall(RefusableCall[CheckedPlaces]):
     def again(self, reason: str) -> "PlacingCall":
         """Return the call that is sent after a refused reply."""
         return replace(self, last_fault=reason)
+
+
+def _tidied(category: _Category) -> _Category:
+    """Return a category whose name and definition stand on one line, without commands to a terminal."""
+    name, definition = one_line(category.name).removesuffix("."), one_line(category.definition)
+    return _Category(name=name, definition=definition, ids=category.ids)
 
 
 def _fault(categories: Sequence[_Category], most: int) -> str:
