@@ -6,11 +6,12 @@ from retriever import load_encoder
 from retriever.core.errors import UsageError
 from retriever.encoders.answers.answerer import Unread
 from retriever.encoders.answers.call import send_twice
-from retriever.encoders.answers.categories import CategoriesCall
-from retriever.encoders.answers.titles import Fault, TitleCall
+from retriever.encoders.answers.categories import CategoriesCall, PlacingCall
 from retriever.encoders.answers.wire import Format, Reply
 
-GOOD = '{"title": "Broken kettles", "description": "They are about kettles.", "ids": ["1"]}'
+PLACES = '{"answers": [{"id": "1", "category": "kettle"}]}'
+KETTLES = PlacingCall("q", [("kettle", "It boils."), ("lamp", "It shines.")], ["a"])
+NO_NAME = "No id has the name of a category."
 
 
 @dataclass
@@ -28,45 +29,39 @@ class Scripted:
 
 
 def test_a_reply_that_is_taken_is_asked_for_once():
-    answerer = Scripted([GOOD])
-    checked, refused = send_twice(answerer, TitleCall("q", ["a"], ["b"]), spend=print)
-    assert (checked.title.title, refused) == ("Broken kettles", "")
+    answerer = Scripted([PLACES])
+    checked, refused = send_twice(answerer, KETTLES, spend=print)
+    assert (checked.places, refused) == ({0: 0}, "")
     assert answerer.spent == [print]
 
 
 def test_a_refused_reply_is_asked_for_once_more_with_the_reason():
-    answerer = Scripted([GOOD.replace("Broken kettles", "Kettles"), GOOD])
-    checked, refused = send_twice(answerer, TitleCall("q", ["a"], ["b"]))
-    assert (checked.title.title, refused) == ("Broken kettles", "")
+    answerer = Scripted([PLACES.replace("kettle", "boiler"), PLACES])
+    checked, refused = send_twice(answerer, KETTLES)
+    assert (checked.places, refused) == ({0: 0}, "")
     first, second = answerer.calls
-    assert (first.last_fault, second.last_fault, second.others) == ("", Fault.TITLE, ())
-    assert "Your last reply was refused: length of the title." in second.messages(Format.SCHEMA)[0]["content"]
+    assert (first.last_fault, second.last_fault) == ("", NO_NAME)
+    assert f"Your last reply was refused: {NO_NAME}" in second.messages(Format.SCHEMA)[0]["content"]
     assert answerer.replies == []
 
 
 @pytest.mark.parametrize(
     ("call", "reply", "reason"),
     [
-        (TitleCall("q", ["a"]), "no title", Unread.BROKEN),
-        (TitleCall("q", ["a"]), GOOD.replace('"1"', '"7"'), Unread.MIXED),
-        (CategoriesCall("q", ["a", "b"]), "", Unread.EMPTY.sentence),
-        (CategoriesCall("q", ["a", "b"]), '{"categories": []}', "There are 0 categories, and 2 to 12 are wanted."),
+        (KETTLES, "no object", Unread.BROKEN.sentence),
+        (KETTLES, PLACES.replace('"1"', '"7"'), NO_NAME),
+        (CategoriesCall("q", ["a", "b"], [1, 1]), "", Unread.EMPTY.sentence),
+        (
+            CategoriesCall("q", ["a", "b"], [1, 1]),
+            '{"categories": []}',
+            "Ids 1, 2 are missing.",
+        ),
     ],
 )
 def test_a_reply_that_is_refused_twice_gives_the_reason(call, reply, reason):
     answerer = Scripted([reply, reply])
     assert send_twice(answerer, call)[1] == reason
     assert answerer.calls[1].last_fault == reason
-
-
-def test_the_caller_can_refuse_what_the_check_takes():
-    answerer = Scripted([GOOD, GOOD])
-    _, refused = send_twice(
-        answerer, TitleCall("q", ["a"], ["b"]), lambda call, checked: Fault.OTHERS if call.others else ""
-    )
-    assert (refused, len(answerer.calls)) == ("", 2)
-    answerer = Scripted([GOOD, GOOD])
-    assert send_twice(answerer, TitleCall("q", ["a"]), lambda call, checked: Fault.TAKEN)[1] is Fault.TAKEN
 
 
 @pytest.mark.parametrize("name", ["chat:qwen3:8b", "chat:https://h/v1#m"])

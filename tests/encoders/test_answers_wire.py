@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 from retriever.core.errors import EncoderError, UsageError
 from retriever.encoders.answers.answerer import Unread
 from retriever.encoders.answers.calls import CALL_TOKENS, packed, room_for_texts
-from retriever.encoders.answers.categories import CategoriesCall
+from retriever.encoders.answers.categories import CategoriesCall, PlacingCall
 from retriever.encoders.answers.places import ALLOW_HTTP, find_place, is_loopback, key_for
 from retriever.encoders.answers.questions import AnswersCall, tidied
-from retriever.encoders.answers.titles import TitleCall
 from retriever.encoders.answers.wire import Format, Reply, addresses_reader, beginning, estimated_tokens
 
 SCHEMA, LINES = Format.SCHEMA, Format.LINES
@@ -44,16 +43,20 @@ def test_the_user_message_is_the_wire_and_the_system_message_holds_all_instructi
 
 
 def test_the_strict_schema_allows_the_ids_of_the_call_and_lengths_and_the_plain_one_names_types_alone():
-    calls = (AnswersCall(["a", "b"], "q"), TitleCall("q", ["a", "b"]), CategoriesCall("q", ["a", "b"]))
+    calls = (
+        (AnswersCall(["a", "b"], "q"), "pattern"),
+        (CategoriesCall("q", ["a", "b"], [1, 1]), "maxLength"),
+        (PlacingCall("q", [("kettle", ""), ("lamp", "")], ["a", "b"]), '"enum": ["kettle", "lamp", "other"]'),
+    )
     limits = "enum", "minItems", "maxItems"
-    for call, length in zip(calls, ("pattern", "maxLength", "maxLength"), strict=True):
+    for call, more in calls:
         limited, plain = (json.dumps(call.response_format(form)) for form in (Format.LIMITED, SCHEMA))
-        assert all(word in limited for word in (*limits, length)) and '"enum": ["1", "2"]' in limited
-        assert not any(word in plain for word in (*limits, length, "$ref", 'title": "Ids'))
+        assert all(word in limited for word in (*limits, more)) and '"enum": ["1", "2"]' in limited
+        assert not any(word in plain for word in (*limits, more, "$ref", 'title": "Ids'))
         assert json.loads(limited)["json_schema"]["strict"] is True
         assert call.response_format(Format.OBJECT) == {"type": "json_object"}
         assert call.response_format(LINES) is None
-    schema = calls[0].response_format(SCHEMA)["json_schema"]["schema"]
+    schema = calls[0][0].response_format(SCHEMA)["json_schema"]["schema"]
     item = schema["properties"]["answers"]["items"]
     assert (item["required"], item["additionalProperties"]) == (["id", "answers"], False)
 
