@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from retriever.clusters.arithmetic.kmeans import spherical_kmeans
-from retriever.clusters.describing import described
+from retriever.clusters.describing import described, described_anew
 from retriever.clusters.edits import Change, Edited, Merge, Move, Rename, Split
 from retriever.clusters.references import NONE, find, ordinal, references
 from retriever.clusters.saved import SavedClustering
@@ -68,7 +68,7 @@ def changes(found: SavedClustering, asked: ClusterEdits) -> list[Change]:
 def _asked(clustering: SavedClustering, state: Edited, edits: ClusterEdits) -> Iterator[Change]:
     """Yield the changes; each has been made when the next is worked out."""
     for group in edits.merge:
-        yield _merge(state, group)
+        yield _merge(clustering, state, group)
     for named, parts in edits.split.items():
         yield _split(clustering, state, find(named, state.labels), parts)
     for id, named in edits.move.items():
@@ -79,11 +79,34 @@ def _asked(clustering: SavedClustering, state: Edited, edits: ClusterEdits) -> I
         yield Rename(number, state.require_name(label, number))
 
 
-def _merge(state: Edited, group: Iterable[str]) -> Merge:
+def _merge(clustering: SavedClustering, state: Edited, group: Iterable[str]) -> Merge:
+    """Return a merge under a name that is made of the members, unless somebody named the first."""
     numbers = list(dict.fromkeys(find(named, state.labels) for named in group))
     if len(numbers) < 2:
         raise UsageError("One cluster alone cannot be merged.", hint="Name two or more, as --merge 3,5.")
-    return Merge(numbers)
+    into, *others = numbers
+    label = state.labels[into]
+    if into not in state.renamed:
+        labels = {number: name for number, name in state.labels.items() if number not in others}
+        label = _unlike(_label_of_all(clustering, state, numbers), into, labels)
+    return Merge(numbers, label)
+
+
+def _label_of_all(clustering: SavedClustering, state: Edited, numbers: Sequence[int]) -> str:
+    """Return a name for some clusters together: the names of answers, or words that set all the members apart."""
+    if clustering.named:
+        *first, last = (state.labels[number] for number in numbers)
+        return f"{', '.join(first)} and {last}"
+    into = {number: numbers[0] for number in numbers}
+    places = {id: tuple(into.get(number, number) for number in each) for id, each in state.places.items()}
+    described = described_anew(clustering.material, places, numbers[:1], clustering.request.instruction)
+    return described[numbers[0]].label or state.labels[numbers[0]]
+
+
+def _unlike(label: str, number: int, labels: Mapping[int, str]) -> str:
+    """Return a name for a cluster, with its number behind it where another has that name."""
+    taken = {name.casefold() for other, name in labels.items() if other != number}
+    return f"{label} ({ordinal(number)})" if label.casefold() in taken else label
 
 
 def _split(clustering: SavedClustering, state: Edited, number: int, parts: int) -> Split:
@@ -101,19 +124,14 @@ def _split(clustering: SavedClustering, state: Edited, number: int, parts: int) 
             hint=f"They differ enough for {partition.k}.",
         )
     into = [number, *range(state.count, state.count + parts - 1)]
-    taken = {label.casefold() for other, label in state.labels.items() if other != number}
-    labels = []
+    named = {other: label for other, label in state.labels.items() if other != number}
     for cluster in described(part, partition, clustering.request.instruction):
-        label = cluster.label
-        if label.casefold() in taken:
-            label = f"{label} ({ordinal(into[cluster.number])})"
-        taken.add(label.casefold())
-        labels.append(label)
+        named[into[cluster.number]] = _unlike(cluster.label, into[cluster.number], named)
     assigned = zip(part.documents, partition.labels.tolist(), strict=True)
     return Split(
         number,
         into,
-        labels,
+        [named[part] for part in into],
         centroids=np.round(partition.centroids.astype(np.float64), 6).tolist(),
         assignments={document.id: into[label] for document, label in assigned},
     )

@@ -29,6 +29,7 @@ class Edited:
         touched: numbers of those whose documents are not those that were saved.
         count: numbers given so far, those of clusters that are gone too: the next cluster's number.
         renamed: numbers of those that somebody named.
+        merged: by number, the clusters that one is merged of.
     """
 
     labels: dict[int, str]
@@ -36,6 +37,7 @@ class Edited:
     touched: set[int] = field(default_factory=set)
     count: int = 0
     renamed: set[int] = field(default_factory=set)
+    merged: dict[int, list[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.count = max(self.count, len(self.labels))
@@ -73,10 +75,15 @@ class Rename:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """The first of some clusters takes in the others."""
+    """The first of some clusters takes in the others, under a name for all of them.
+
+    Attributes:
+        label: of all; that of the first where somebody gave it.
+    """
 
     kind: ClassVar[str] = "merge"
     clusters: Sequence[int]
+    label: str
 
     def apply(self, state: Edited, _: Material) -> None:
         """Put the documents of the others to the first."""
@@ -87,6 +94,8 @@ class Merge:
                 state.places[id] = tuple(dict.fromkeys(into if cluster in gone else cluster for cluster in clusters))
         for cluster in others:
             del state.labels[cluster]
+        state.labels[into] = self.label
+        state.merged[into] = [part for cluster in self.clusters for part in state.merged.pop(cluster, [cluster])]
         state.touched |= {into}
 
     def __str__(self) -> str:
@@ -124,6 +133,7 @@ class Split:
         state.labels |= zip(self.into, self.labels, strict=True)
         state.touched |= set(self.into)
         state.renamed.discard(self.cluster)
+        state.merged.pop(self.cluster, None)
         state.count = max(state.count, *(part + 1 for part in self.into))
 
     def __str__(self) -> str:

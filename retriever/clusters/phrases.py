@@ -78,42 +78,32 @@ class Title:
 def title(answers: Sequence[str], cosines: NDArray[np.float32]) -> Title:
     """Return a title that is true of half of a group or more, or that names some of its answers as examples.
 
-    It is the commonest answer where half of the members gave it, or the words that half of the answers share; else
-    ``such as`` with up to three answers, the commonest, and of equals those nearest to the centre.
+    It is the answer that most members gave, be it with more words, where these are half of them; else ``such as`` with
+    up to three answers, the commonest, and of equals those nearest to the centre.
 
     Args:
         answers: of the group's rows, one or more.
         cosines: (n,) of the rows with the group's centre.
     """
-    commonest = counted(answers)[0]
-    if commonest.rows >= HALF * len(answers):
-        return Title(commonest.text, commonest.rows / len(answers))
-    return _shared(answers) or _such_as(answers, cosines)
+    phrases, bags = counted(answers), list(map(_roots, answers))
+    covered = {
+        phrase: sum(roots <= bag for bag in bags) if (roots := _roots(phrase.text)) else phrase.rows
+        for phrase in phrases
+    }
+    widest = max(phrases, key=lambda phrase: covered[phrase])  # the commonest of equals
+    if covered[widest] >= HALF * len(answers):
+        return Title(widest.text, covered[widest] / len(answers))
+    return _such_as(answers, phrases, cosines)
 
 
-def _shared(answers: Sequence[str]) -> Title | None:
-    """Return the words that half of some answers share; None where there are none."""
-    bags = [{stem(word): word for word in sorted(text_words(answer))} for answer in answers]
-    left, chosen = list(range(len(bags))), list[str]()
-    while True:
-        counts = Counter(root for row in left for root in bags[row] if root not in chosen)
-        root, rows = max(counts.items(), key=lambda item: (item[1], item[0]), default=("", 0))
-        if rows < HALF * len(answers):
-            break
-        chosen.append(root)
-        left = [row for row in left if root in bags[row]]
-    if not chosen:
-        return None
-    places = {root: folded(answers[left[0]]).find(bags[left[0]][root]) for root in chosen}
-    forms = [
-        Counter(bags[row][root] for row in left).most_common(1)[0][0] for root in sorted(chosen, key=places.__getitem__)
-    ]
-    return Title(" ".join(forms), len(left) / len(answers))
+def _roots(answer: str) -> frozenset[str]:
+    """Return the roots of the words of an answer that say something; none of an empty answer."""
+    return frozenset() if empty_answer(answer) else frozenset(map(stem, text_words(answer)))
 
 
-def _such_as(answers: Sequence[str], cosines: NDArray[np.float32]) -> Title:
+def _such_as(answers: Sequence[str], phrases: Sequence[Phrase], cosines: NDArray[np.float32]) -> Title:
     near: dict[str, float] = {}
     for answer, cosine in zip(answers, cosines.tolist(), strict=True):
         near[key_of(answer)] = max(near.get(key_of(answer), cosine), cosine)
-    phrases = sorted(counted(answers), key=lambda phrase: (-phrase.rows, -near[key_of(phrase.text)], phrase.text))
-    return Title(SUCH_AS + ", ".join(phrase.text for phrase in phrases[:_NAMED]), phrases[0].rows / len(answers))
+    named = sorted(phrases, key=lambda phrase: (-phrase.rows, -near[key_of(phrase.text)], phrase.text))[:_NAMED]
+    return Title(SUCH_AS + ", ".join(phrase.text for phrase in named), named[0].rows / len(answers))

@@ -202,19 +202,26 @@ def extended(opened: Opened, saved: Kept, material: Material) -> tuple[dict[str,
 
 
 def _clusters(saved: Kept, material: Material, state: Edited) -> list[Cluster]:
-    """Return the clusters that are there now, by number; those that people changed are described anew."""
-    anew = sorted(state.touched & state.labels.keys())
+    """Return the clusters that are there now, those that people changed described anew, and by size where some are.
+
+    Those that say nothing come last. A name that somebody gave holds of all members.
+    """
+    touched = sorted(state.touched & state.labels.keys())
     known = {cluster.number: cluster for cluster in saved.clusters}
-    if anew:
-        for number, cluster in described_anew(material, state.places, anew, saved.request.instruction).items():
-            known[number] = replace(cluster, description=known[number].description if number in known else "")
+    definitions = {number: cluster.description for number, cluster in known.items()}
+    for number, cluster in described_anew(material, state.places, touched, saved.request.instruction).items():
+        parts = [definitions.get(part, "") for part in state.merged.get(number, [number])]
+        kept = cluster.holds if state.labels[number] == cluster.label else 1.0
+        known[number] = replace(cluster, description=" ".join(filter(None, parts)), holds=kept)
     documents, result = documents_of(material, state.places), []
     for number, label in sorted(state.labels.items()):
         cluster = known[number]
         examples = [id for id in cluster.examples if id in state.places]
         size = sum(number in clusters for clusters in state.places.values())
-        result.append(replace(cluster, label=label, size=size, documents=documents[number], examples=examples))
-    return result
+        holds = 1.0 if number in state.renamed else cluster.holds
+        cluster = replace(cluster, label=label, size=size, documents=documents[number], examples=examples, holds=holds)
+        result.append(cluster)
+    return sorted(result, key=lambda cluster: (cluster.empty, -cluster.size)) if touched else result
 
 
 def _places(document: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
