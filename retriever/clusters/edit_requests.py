@@ -97,7 +97,7 @@ def _label_of_all(clustering: SavedClustering, state: Edited, numbers: Sequence[
     if clustering.named:
         *first, last = (state.labels[number] for number in numbers)
         return f"{', '.join(first)} and {last}"
-    into = {number: numbers[0] for number in numbers}
+    into = dict.fromkeys(numbers, numbers[0])
     places = {id: tuple(into.get(number, number) for number in each) for id, each in state.places.items()}
     described = described_anew(clustering.material, places, numbers[:1], clustering.request.instruction)
     return described[numbers[0]].label or state.labels[numbers[0]]

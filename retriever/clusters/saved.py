@@ -209,7 +209,8 @@ def _clusters(saved: Kept, material: Material, state: Edited) -> list[Cluster]:
     touched = sorted(state.touched & state.labels.keys())
     known = {cluster.number: cluster for cluster in saved.clusters}
     definitions = {number: cluster.description for number, cluster in known.items()}
-    for number, cluster in described_anew(material, state.places, touched, saved.request.instruction).items():
+    anew = described_anew(material, state.places, touched, saved.request.instruction) if touched else {}
+    for number, cluster in anew.items():
         parts = [definitions.get(part, "") for part in state.merged.get(number, [number])]
         kept = cluster.holds if state.labels[number] == cluster.label else 1.0
         known[number] = replace(cluster, description=" ".join(filter(None, parts)), holds=kept)
