@@ -22,7 +22,9 @@ def public(kind: type, leave_out: Collection[str] = ()) -> list[Option]:
 
 
 def made(kind: Callable[..., T], given: Mapping[str, object], **changes: object) -> T:
-    """Return a value of a kind from what came through a door; an empty text, 0 or an empty list stands for None.
+    """Return a value of a kind from what came through a door.
+
+    An empty text or list stands for None, and so does 0 where the option has to be more.
 
     Args:
         kind: the dataclass.
@@ -31,12 +33,13 @@ def made(kind: Callable[..., T], given: Mapping[str, object], **changes: object)
     """
     options = {option.name: option for option in options_of(kind)}  # type: ignore[arg-type]
     values = {**{name: given[name] for name in options if name in given}, **changes}
-    none = [name for name, value in values.items() if not value and value is not False and _may_be_none(options, name)]
+    none = [name for name, value in values.items() if name not in options or options[name].optional]
+    none = [name for name in none if values[name] in ("", []) or _too_little(options.get(name), values[name])]
     return kind(**{**values, **dict.fromkeys(none)})
 
 
-def _may_be_none(options: Mapping[str, Option], name: str) -> bool:
-    return name not in options or options[name].optional
+def _too_little(option: Option | None, value: object) -> bool:
+    return value == 0 and option is not None and (option.least or 0) > 0
 
 
 def command_options(
@@ -55,8 +58,8 @@ def command_options(
             if option.type is bool
             else []
         )
-        number = _number if option.optional and option.plain_type is int else None
-        shown = "INTEGER" if number else None
+        number = _number_from(option.least) if option.optional and option.plain_type is int else None
+        shown = "<integer>" if number else None
         return Annotated[
             option.type,
             typer.Option(*names, help=option.help, hidden=option.advanced, parser=number, metavar=shown),
@@ -66,9 +69,18 @@ def command_options(
     return _with_signature(_parameter(option.name, annotated(option), option.default) for option in options)
 
 
-def _number(given: str) -> int | None:
-    """Return the number that an option gives; None for auto, as where it is left out."""
-    return None if given == "auto" else int(given)
+def _number_from(least: int | None) -> Callable[[str], int | None]:
+    """Return what reads the number that an option gives; None for auto, as where it is left out."""
+    import typer
+
+    def number(given: str) -> int | None:
+        if given == "auto":
+            return None
+        if least is not None and int(given) < least:
+            raise typer.BadParameter(f"{given} is not {least} or more.")
+        return int(given)
+
+    return number
 
 
 def tool_arguments(

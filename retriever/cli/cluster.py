@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 _SHOWN_VALUES = 5
 
 
-@command_options(Reading)
 @command_options(GroupOptions)
+@command_options(Reading)
 def cluster(  # noqa: PLR0913 - one parameter per option
     index: IndexOption = DEFAULT_INDEX,
     html: Annotated[Path | None, typer.Option(help="Write an interactive map as one HTML file.")] = None,

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 _HITS = 10
 
 
-@command_options(Reading)
 @command_options(GroupOptions, leave_out=("instruction", "into", "several", "by"))
+@command_options(Reading)
 def compare(  # noqa: PLR0913 - one parameter per option
     index: IndexOption = DEFAULT_INDEX,
     instruction: Annotated[list[str] | None, typer.Option(help="Instruction to compare; give it twice.")] = None,
