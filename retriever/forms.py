@@ -76,6 +76,8 @@ def _number_from(least: int | None) -> Callable[[str], int | None]:
     def number(given: str) -> int | None:
         if given == "auto":
             return None
+        if not given.removeprefix("-").isdecimal():
+            raise typer.BadParameter(f"{given!r} is no number.")
         if least is not None and int(given) < least:
             raise typer.BadParameter(f"{given} is not {least} or more.")
         return int(given)

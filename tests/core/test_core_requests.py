@@ -1,8 +1,10 @@
 import pytest
 
+from retriever.cli.reading import Reading
 from retriever.core.errors import UsageError
 from retriever.core.prompts import TEMPLATES, PromptTemplate, get_template
-from retriever.core.requests import SearchRequest
+from retriever.core.requests import GroupOptions, SearchRequest
+from retriever.forms import made
 
 
 @pytest.mark.parametrize(
@@ -34,6 +36,15 @@ def test_a_search_that_makes_no_sense_is_refused_where_it_is_made(options, said)
 def test_a_blank_instruction_or_filter_is_none():
     assert SearchRequest("a", instruction=" ", where="\n") == SearchRequest("a")
     assert SearchRequest("a", instruction=" What broke? ").instruction == "What broke?"
+
+
+def test_what_stands_for_none_at_a_door_is_none():
+    assert made(GroupOptions, {"instruction": "", "into": [], "k": 0, "several": False}) == GroupOptions()
+
+
+def test_a_limit_of_nothing_is_a_limit():
+    reading = made(Reading, {"max_texts": 0, "max_minutes": 0.0, "reader": ""})
+    assert (reading.max_texts, reading.max_minutes, reading.reader) == (0, 0.0, None)
 
 
 # Prompts.
