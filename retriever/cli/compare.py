@@ -97,7 +97,7 @@ def _render_ranks(change: "RankChange") -> None:
 
 
 def _render_flows(change: "ClusterChange") -> None:
-    first, second = ([cluster.label for cluster in each.clusters] for each in change.clusterings)
+    first, second = change.names
     rows = [
         [len(flow.ids), first[flow.first], "=" if flow.stays else "->", second[flow.second], ", ".join(flow.examples)]
         for flow in change.flows

@@ -1,20 +1,22 @@
 """Compare two instructions: the ranks of one query's hits, or the clusters documents are in; as JSON or a page."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from retriever.clusters.arithmetic.consensus import directions
 from retriever.clusters.clustering import Clustering
 from retriever.clusters.pages import page
-from retriever.clusters.references import ordinal
+from retriever.clusters.references import NONE, ordinal
 from retriever.core.errors import UsageError
 from retriever.core.paths import write_output
 from retriever.core.results import SCHEMA_VERSION, Hit, SearchResult
 from retriever.core.verdicts import Verdict
+from retriever.index.teaching.labels import NONE_OF_THESE
 
 _FLOW_EXAMPLES = 3
 
@@ -88,7 +90,7 @@ class Flow:
     """Documents that are in one cluster of the first clustering and one of the second.
 
     Attributes:
-        first: number of the cluster under the first instruction, from 0.
+        first: number of the cluster under the first instruction, from 0; `NONE` for none of them.
         second: under the second.
         ids: the documents', those nearest to their first cluster's centre first.
         stays: whether the two clusters are each other's counterparts.
@@ -129,6 +131,14 @@ class ClusterChange:
     def sides(self) -> list[Side]:
         """The two instructions."""
         return [Side(clustering.request.instruction, clustering.verdict) for clustering in self.clusterings]
+
+    @property
+    def names(self) -> list[Mapping[int, str]]:
+        """The names of the clusters of both by number, and of `NONE`."""
+        return [
+            {**{cluster.number: cluster.label for cluster in clustering.clusters}, NONE: NONE_OF_THESE}
+            for clustering in self.clusterings
+        ]
 
     @property
     def moved(self) -> int:
@@ -186,13 +196,26 @@ def compare_clusters(first: Clustering, second: Clustering) -> ClusterChange:
     ids = [document.id for document in first.material.documents]
     if ids != [document.id for document in second.material.documents]:
         raise UsageError("The two clusterings are of different documents.", hint="Cluster both under the same --where.")
-    labels, other = first.labels, second.labels
-    table = np.zeros((len(first.clusters), len(second.clusters)), dtype=np.int64)
+    numbers = [[*(cluster.number for cluster in each.clusters), NONE] for each in (first, second)]
+    places = [dict(zip(known, range(len(known)), strict=True)) for known in numbers]
+    labels, other = (
+        np.array([known[number] for number in each.labels.tolist()], dtype=np.int64)
+        for known, each in zip(places, (first, second), strict=True)
+    )
+    table = np.zeros((len(numbers[0]), len(numbers[1])), dtype=np.int64)
     np.add.at(table, (labels, other), 1)
-    pairs = set(zip(*(side.tolist() for side in linear_sum_assignment(-table)), strict=True))
-    nearest = np.argsort(-first.nearness(), kind="stable")
+    pairs = set(zip(*(side.tolist() for side in linear_sum_assignment(-table[:-1, :-1])), strict=True))
+    pairs.add((len(table) - 1, len(table[0]) - 1))  # of none and none
+    vectors = first.material.vectors
+    cosines = np.einsum("nd,nd->n", vectors, directions(vectors, labels, len(table))[labels])
+    nearest = np.argsort(-cosines, kind="stable")
     flows = [
-        Flow(i, j, [ids[row] for row in nearest[(labels[nearest] == i) & (other[nearest] == j)]], (i, j) in pairs)
+        Flow(
+            numbers[0][i],
+            numbers[1][j],
+            [ids[row] for row in nearest[(labels[nearest] == i) & (other[nearest] == j)]],
+            (i, j) in pairs,
+        )
         for i, j in zip(*(side.tolist() for side in np.nonzero(table)), strict=True)
     ]
     flows.sort(key=lambda flow: (-len(flow.ids), flow.first, flow.second))

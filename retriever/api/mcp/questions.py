@@ -220,7 +220,7 @@ def _groups(index: Index, bounded: Bounded, instructions: tuple[str, str], where
 
     left, right = index.clusterings.each(instructions, where=where or None, progress=job.follow)
     compared = compare_clusters(left, right)
-    first, second = ([cluster.label for cluster in clustering.clusters] for clustering in compared.clusterings)
+    first, second = compared.names
 
     def named(flow: Flow) -> dict[str, Any]:
         return {**flow.to_json(), "from": first[flow.first], "to": second[flow.second]}
