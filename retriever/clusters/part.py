@@ -188,7 +188,9 @@ class Clusterings:
         with self._opened.writing("undo"), store.transaction():
             undone = store.edits.undo(name)
             if undone is None:
-                raise InputError(f"There is no change of {name!r} to undo.", hint="--history lists what was changed.")
+                raise InputError(
+                    f"There is no change of {name!r} to undo.", hint="Every change was undone, or none was made."
+                )
             edit = edit_of(undone)
             if isinstance(edit.change, Move) and edit.change.answer:
                 take_back_move(self._opened, instruction, edit.change)
