@@ -2,11 +2,11 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from retriever.cli import output
 from retriever.core.errors import EncoderError, IndexNotFoundError, UsageError
@@ -16,7 +16,6 @@ from retriever.core.text import printable
 
 if TYPE_CHECKING:
     from retriever.clusters.budget import Read
-    from retriever.clusters.clustering import Clustering
     from retriever.core.protocols import Encoder
     from retriever.core.results import KnownAnswers
     from retriever.index.asking.limits import Spent
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from retriever.workspace import Index
 
 _ALLOW_HTTP, _CALL_SECONDS = "RETRIEVER_ALLOW_HTTP", "RETRIEVER_CALL_SECONDS"
-C = TypeVar("C", bound="Clustering")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,16 +116,6 @@ class Reading:
             opened.teaching.allow(place.host)
             return True
         return False
-
-    def make(self, opened: "Index", instruction: str, work: Callable[[], C], save: str | None) -> C:
-        """Make clusters or categories under an instruction, and save them if they are to have a name."""
-        if save is not None:
-            opened.clusterings.check_name(save)
-        self.begin(opened, instruction)
-        clustering = work()
-        if save is not None:
-            opened.clusterings.save(save, clustering)
-        return clustering
 
 
 def _lacks_answers(opened: "Index", instruction: str) -> bool:
