@@ -128,7 +128,7 @@ def _made(
 
     if save is not None:
         opened.clusterings.check_name(save)
-    into = [category for text in groups.into or [] for category in read_categories(text)]
+    into = read_categories(*groups.into) if groups.into else []
     reading.begin(opened, groups.instruction or "")
     make = partial(opened.cluster, groups.instruction, k=groups.k, where=groups.where, by=groups.by or [], into=into)
     clustering = make(several=groups.several, read=reading.texts, progress=line.show)

@@ -38,9 +38,9 @@ def compare(  # noqa: PLR0913 - one parameter per option
     json: JsonOption = False,
     **options: object,
 ) -> None:
-    """Compare the hits or the groups of two instructions, or saved groups.
+    """Compare the hits or the groups of two instructions.
 
-    Groups are compared by the documents that move between them.
+    Groups, those that were saved too, are compared by the documents that move between them.
 
     Example: retriever compare --instruction "What broke?" --instruction "How do they feel?" --query "bad battery"
     """

@@ -24,7 +24,7 @@ from retriever.clusters.material import Material
 from retriever.clusters.phrases import Phrase, counted, key_of
 from retriever.clusters.placing import Answered, Nearest, Places
 from retriever.clusters.references import NONE
-from retriever.core.errors import InputError, RetrieverError
+from retriever.core.errors import RetrieverError
 from retriever.core.unanswered import EMPTY, NOT_SAID, NOTHING, folded
 from retriever.encoders.answers.answerer import C
 from retriever.encoders.answers.call import RefusableCall
@@ -107,15 +107,10 @@ def by_answers(opened: Opened, shown: Source, material: Material, request: Clust
     Args:
         opened: the index.
         shown: of the question.
-        material: the rows that are answered.
+        material: the rows that are answered, one or more.
         request: with categories or a number of groups, where somebody gave these.
-
-    Raises:
-        InputError: no row has an answer.
     """
     answers = [words[0] for words in material.answers]
-    if not answers:
-        raise InputError("None of the texts has an answer.", hint="Try again, or another --reader.")
     asking, groups = _Asking(opened, shown), _Groups()
     phrases = [phrase for phrase in counted(answers) if phrase.text not in EMPTY]
     if request.into:

@@ -60,20 +60,24 @@ def checked(categories: Iterable[Category]) -> list[Category]:
     return given
 
 
-def read_categories(into: str) -> list[Category]:
-    """Return the categories that an option names: a list with commas, or a JSON or JSONL file.
+def read_categories(*into: str) -> list[Category]:
+    """Return the categories that options name: each a list with commas, or a JSON or JSONL file.
 
     Raises:
-        InputError: the file cannot be read, or holds something else; file and line are named.
+        InputError: a file cannot be read, or holds something else; file and line are named.
         UsageError: they cannot be told apart, or one has no name.
     """
-    path = Path(into)
+    return checked(category for given in into for category in _named(given))
+
+
+def _named(given: str) -> list[Category]:
+    path = Path(given)
     if path.suffix.lower() in (".json", ".jsonl"):
-        return checked(_of_file(path))
-    names = [" ".join(name.split()) for name in into.split(",")]
+        return _of_file(path)
+    names = [" ".join(name.split()) for name in given.split(",")]
     if not all(names):
         raise UsageError("A category has no name.", hint='Write them as "refund, repair, replacement".')
-    return checked(map(Category, names))
+    return [Category(name) for name in names]
 
 
 def category(value: object, where: str = "") -> Category:

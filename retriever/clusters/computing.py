@@ -11,6 +11,7 @@ from retriever.clusters.describing import described
 from retriever.clusters.fields import field_values, spread
 from retriever.clusters.material import Material, read_material
 from retriever.clusters.placing import centroids_of
+from retriever.core.errors import InputError
 from retriever.index.opened import Opened
 from retriever.index.selection import nothing_matches, selected_documents
 from retriever.index.sources.source import Source
@@ -49,7 +50,7 @@ def check(store: Store, request: ClusterRequest) -> None:
 
 
 def cluster(opened: Opened, shown: Source, request: ClusterRequest) -> Clustering:
-    """Group the documents of a complete view; errors as for `check`.
+    """Group the documents of a complete view; errors as for `check`, and where none of them has an answer.
 
     Args:
         opened: the index.
@@ -61,7 +62,9 @@ def cluster(opened: Opened, shown: Source, request: ClusterRequest) -> Clusterin
     with store.snapshot():
         material = read_material(store, shown, request.where, request.ids)
         fields = store.documents.fields()
-    if not material.documents and not shown.in_words:
+    if not material.documents:
+        if shown.in_words and selected_documents(store, request.where, request.ids):
+            raise InputError("None of the texts has an answer.", hint="Try again, or another --reader.")
         raise nothing_matches(store, request.where)
     made = _made(opened, shown, material, request)
     counted, k = material.once(made.labels.tolist()), len(made.clusters)
