@@ -97,7 +97,7 @@ def test_searches_clusters_and_categories_are_filtered_by_answers(indexed, write
     give(indexed, write([{"id": id, "answer": answer} for id, answer in rows], "a.jsonl"))
     asked = ["--instruction", WHO, "--where", "answer = 'refund'"]
     known = "The filter uses the known answers of 3 of 5 texts."
-    for command in (["search", "it broke"], ["cluster", "-k", "1"], ["classify", "--into", "refund, repair"]):
+    for command in (["search", "it broke"], ["cluster", "-k", "1"], ["cluster", "--into", "refund, repair"]):
         ran = indexed(*command, *asked)
         assert (ran.code, known in ran.err) == (0, True), ran.err
         document = indexed(*command, *asked, "--json").document
@@ -107,7 +107,7 @@ def test_searches_clusters_and_categories_are_filtered_by_answers(indexed, write
     assert indexed("cluster", "--instruction", WHO, "--where", "answer = 'x'").failed_with(1, known)
 
 
-@pytest.mark.parametrize("command", [["search", "it broke"], ["cluster"], ["classify", "--into", "refund, repair"]])
+@pytest.mark.parametrize("command", [["search", "it broke"], ["cluster"], ["cluster", "--into", "refund, repair"]])
 def test_a_filter_over_answers_that_nobody_gives_names_the_next_step(indexed, command):
     ran = indexed(*command, "--instruction", WHO, "--where", "answer = 'refund'")
     assert ran.failed_with(2, f"Nobody answers {WHO!r} in words.", "--reader chat:MODEL")

@@ -55,7 +55,7 @@ def test_flows_between_clusters(indexed, tmp_path):
 
 @pytest.mark.parametrize(
     ("argv", "says"),
-    [(["--query", "a lamp", "-k", "2"], "-k is the number of clusters"), (["--hits", "3"], "--hits needs a query")],
+    [(["--query", "a lamp", "-k", "2"], "-k is the number of groups"), (["--hits", "3"], "--hits needs a query")],
 )
 def test_an_option_of_the_other_comparison_is_refused(indexed, argv, says):
     assert indexed("compare", *BOTH, *argv).failed_with(2, says)
@@ -63,7 +63,45 @@ def test_an_option_of_the_other_comparison_is_refused(indexed, argv, says):
 
 @pytest.mark.parametrize("instructions", [[], ["--instruction", "a"], [*BOTH, "--instruction", "c"]])
 def test_two_instructions_are_asked_for(indexed, instructions):
-    assert indexed("compare", *instructions).failed_with(2, "Two instructions are needed")
+    assert indexed("compare", *instructions).failed_with(2, "Two instructions or saved groups are needed")
+
+
+@pytest.fixture
+def saved(indexed):
+    """Run commands where the groups by product are saved as they are, and once merged and with a document in none."""
+    ask = ["cluster", "--instruction", PRODUCT, "-k", "3", "--save"]
+    assert [indexed(*ask, name).code for name in ("products", "edited")] == [0, 0]
+    assert (
+        indexed("cluster", "--saved", "edited", "--merge", "2,3", "--rename", "2=Other", "--move", "r1=none").code == 0
+    )
+    return indexed
+
+
+def test_saved_groups_are_compared_as_people_changed_them(saved, tmp_path):
+    ran = saved("compare", "--saved", "edited", "--saved", "products", "--html", "page.html")
+    assert any("none of these" in line and line.endswith("r1") for line in ran.out.splitlines())
+    flows = saved("compare", "--saved", "edited", "--saved", "products", "--json").document["flows"]
+    assert sorted((one["from"], one["to"], one["size"], one["stays"]) for one in flows) == [
+        (-1, 1, 1, False), (1, 1, 1, True), (2, 2, 2, True), (2, 3, 1, False)
+    ]  # fmt: skip
+    assert "<td>Other</td>" in (tmp_path / "page.html").read_text()
+
+
+def test_saved_groups_are_compared_with_those_of_an_instruction(saved):
+    ran = saved("compare", "--saved", "products", "--instruction", MOOD, "-k", "2", "--json")
+    assert ran.document["instructions"] == [MOOD, PRODUCT]
+    assert [len(each) for each in ran.document["clusters"]] == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (["--saved", "products"], "Two instructions or saved groups"),
+        (["--saved", "products", "--saved", "edited", "--query", "a"], "A query has hits under instructions"),
+    ],
+)
+def test_what_cannot_be_compared_of_saved_groups(saved, argv, says):
+    assert saved("compare", *argv).failed_with(2, says)
 
 
 @pytest.fixture

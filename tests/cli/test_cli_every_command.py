@@ -19,7 +19,6 @@ LOADING = {
     "index": ["index", "corpus.jsonl"],
     "search": ["search", "kettle", "--mode", "dense"],
     "cluster": ["cluster", "-k", "2", "--instruction", "What mood?"],
-    "classify": ["classify", *ASKED, "--into", "kettle, toy"],
     "teach": ["teach", *ASKED, "examples.jsonl"],
     "compare": ["compare", *ASKED, "--instruction", "What mood?"],
     "report": ["report", "mine", "-o", "report.md"],
@@ -103,7 +102,6 @@ FILES = {
     ("cluster", "html"): ["cluster", "-k", "2", "--html", "out.html"],
     ("answers", "csv_file"): ["answers", *BOTH[:2], "--csv", "out.csv"],
     ("cluster", "csv_file"): ["cluster", "-k", "2", "--csv", "out.csv"],
-    ("classify", "csv_file"): ["classify", *BOTH[:2], "--into", "kettle, toy", "--csv", "out.csv"],
     ("compare", "html"): ["compare", *BOTH, "-k", "2", "--html", "out.html"],
     ("report", "file"): ["report", "mine", "--output", "out.html"],
     ("embed", "output_file"): ["embed", "corpus.jsonl", "--output", "out.npy"],
@@ -115,10 +113,8 @@ MADE_WHOLE = {
 }
 NEED_A_MODEL = {("finetune", "target"), ("export", "out")}
 """These are in test_cli_finetune.py and test_cli_models.py."""
-NEED_CATEGORIES = {("classify", "as_rows")}
-"""These are in test_cli_classify.py."""
-NEED_ANSWERS = {("classify", "file")}
-"""These are in test_cli_reader.py."""
+NEED_ANSWERS = {("answers", "as_rows")}
+"""These are in test_cli_groups.py."""
 
 
 @pytest.fixture
@@ -156,5 +152,5 @@ def test_these_are_all_the_files_that_commands_write():
             if re.search(r"\b[Ww]rite\b|folder to make", one.help or ""):
                 yield command.name, one.name
 
-    elsewhere = NEED_A_MODEL | NEED_CATEGORIES | NEED_ANSWERS
+    elsewhere = NEED_A_MODEL | NEED_ANSWERS
     assert set(outputs(typer.main.get_command(app))) == {*FILES, *MADE_WHOLE, *elsewhere}

@@ -235,10 +235,10 @@ def test_results_have_no_technical_words_without_explain(indexed):
         ["search", "kettle"],
         ["search", "kettle", *QUESTION],
         ["search", "kettle", "--where", "stars > 5"],
-        ["classify", *QUESTION, "--into", "kettle, toy", "--save", "mine"],
-        ["classify", "--saved", "mine"],
+        ["cluster", *QUESTION, "--into", "kettle, toy", "--save", "mine"],
+        ["cluster", "--saved", "mine"],
         ["cluster", *QUESTION, "-k", "2", "--save", "two"],
-        ["topics", "two"],
+        ["cluster", "--saved", "two"],
     ):
         ran = indexed(*argv)
         assert ran.code == 0

@@ -52,9 +52,7 @@ def test_commands_stand_under_headings_each_with_one_line_that_is_not_cut(run):
     headings = sections(shown)
     assert list(headings) == ["Options:", "Daily commands:", "Index:", "Models:", "Servers:"]
     daily, *_, servers = list(headings.values())[1:]
-    assert [
-        line.split()[0] for line in daily
-    ] == "index search cluster classify topics compare report teach app".split()
+    assert [line.split()[0] for line in daily] == "index search cluster compare report teach app".split()
     assert [line.split()[0] for line in servers] == ["serve", "mcp"]
     for help in (shown, run("models", "--help").out):
         _, *panels = sections(help).values()

@@ -26,11 +26,8 @@ def saved(indexed):
 @pytest.mark.parametrize(
     "argv",
     [
-        ("topics", "products"),
-        ("topics", "products", "--history"),
-        ("topics", "products", "--rename", "1=Kitchen", "--merge", "2,3", "--hide", "Kitchen"),
-        ("cluster", "--saved", "products", "--having", "kettle or toy", "--csv", "out.csv"),
-        ("classify", "--saved", "products", "--csv", "out.csv"),
+        ("cluster", "--saved", "products", "--csv", "out.csv"),
+        ("cluster", "--saved", "products", "--rename", "1=Kitchen", "--merge", "2,3", "--move", "r1=none"),
         ("report", "products", "--by", "category", "-o", "report.html"),
         ("report", "products", "--json"),
     ],

@@ -137,7 +137,7 @@ def test_views_show_it_and_searches_use_it(taught):
     assert clusters["view"] == lessons["view"]
 
 
-@pytest.mark.parametrize("command", [["cluster", "-k", "2"], ["classify", "--into", "glad, cross"]])
+@pytest.mark.parametrize("command", [["cluster", "-k", "2"], ["cluster", "--into", "glad, cross"]])
 def test_clusters_and_categories_go_by_it_and_say_so(taught, command):
     asked = [*command, "--instruction", MOOD]
     assert taught(*asked, "--json").document["taught"] is None

@@ -11,6 +11,8 @@ from retriever.encoders.answers.wire import Format, Reply
 CALL = CategoriesCall("What broke?", ["a lid", "the lid", "a lamp", "dust"], [4, 3, 2, 1])
 PLACING = PlacingCall("What broke?", [("lid", "It is a lid."), ("lamp", "It is a lamp.")], ["a cover", "a bulb"])
 
+ONE = json.dumps({"categories": [{"name": "all", "definition": "All.", "ids": ["1", "2", "3", "4"]}]})
+
 
 def written(lid="lid", ids=("1", "2"), other=("4",), definition="It is a lid."):
     """Give a reply with two categories."""
@@ -58,10 +60,10 @@ def test_categories_have_names_definitions_and_answers():
         (written("la\x1b[31mmp"), "Two categories have one name."),
         (written("a name of no less than seven"), "A name is blank or longer than 5 words."),
         (written(definition=""), "A definition is blank or longer than 30 words."),
-        (json.dumps({"categories": [{"name": "all", "definition": "All.", "ids": ["1", "2", "3", "4"]}]}), "There are 1"),
+        (ONE, "There are 1 categories, and 2 to 12 are wanted."),
         ("no object", Unread.BROKEN.sentence),
     ],
-)  # fmt: skip
+)
 def test_categories_that_are_of_no_use_are_refused_with_the_reason(content, reason):
     checked = read(content)
     assert reason in checked.refused
