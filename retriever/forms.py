@@ -59,7 +59,7 @@ def command_options(
             else []
         )
         number = _number_from(option.least) if option.optional and option.plain_type is int else None
-        shown = "<integer>" if number else None
+        shown = "<number>" if number else None
         return Annotated[
             option.type,
             typer.Option(*names, help=option.help, hidden=option.advanced, parser=number, metavar=shown),
