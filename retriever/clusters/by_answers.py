@@ -25,7 +25,7 @@ from retriever.clusters.phrases import Phrase, counted, key_of
 from retriever.clusters.placing import Answered, Nearest, Places
 from retriever.clusters.references import NONE
 from retriever.core.errors import RetrieverError
-from retriever.core.unanswered import EMPTY, NOT_SAID, NOTHING, folded
+from retriever.core.unanswered import EMPTY, NOT_SAID, NOTHING, empty_answer, folded
 from retriever.encoders.answers.answerer import C
 from retriever.encoders.answers.call import RefusableCall
 from retriever.encoders.answers.categories import MOST, OTHER, CategoriesCall, PlacingCall
@@ -190,15 +190,25 @@ def _place(
     near = Nearest(
         material.vectors[[first[key] for key in known]], np.array([groups.of[key] for key in known], dtype=np.int64)
     )
-    unclear = []
+    unclear, comparable = [], _all_known(groups, known)
     for answer in new:
         group, clear = near.place(material.vectors[first[key_of(answer)]])
+        clear = clear and comparable
         if clear or not asking.possible:
             groups.put(answer, group if clear else NONE, sure=False)
         else:
             unclear.append(answer)
     for start in range(0, len(unclear), A_CALL):
         _place_by_name(asking, unclear[start : start + A_CALL], groups)
+
+
+def _all_known(groups: _Groups, known: Sequence[str]) -> bool:
+    """Return whether every category that names something has one of some answers, so that nearness can tell them apart.
+
+    A category that somebody named may have none yet.
+    """
+    wanted = {number for number, category in enumerate(groups.categories) if not empty_answer(category.name)}
+    return wanted <= {groups.of[key] for key in known}
 
 
 def _place_by_name(asking: _Asking, answers: Sequence[str], groups: _Groups) -> None:

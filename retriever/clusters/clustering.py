@@ -367,9 +367,9 @@ def _not_learned(clustering: Clustering) -> str:
 
 
 def _fewer(clustering: Clustering) -> str:
-    """Say why there are fewer clusters than were wanted; nothing where there are not."""
+    """Say why there are fewer clusters than were wanted; nothing where there are not, or where that was the most."""
     wanted, made = clustering.request.k, len(clustering.clusters)
-    if wanted is None or made >= wanted:
+    if wanted is None or made >= wanted or clustering.made == "language model":
         return ""
     texts = len({document.text for document in clustering.material.documents})
     if texts < wanted:

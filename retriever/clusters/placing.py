@@ -191,15 +191,14 @@ class Nearest:
     def place(self, vector: NDArray[np.float32]) -> tuple[int, bool]:
         """Return the group of the nearest answer to a vector (dim,), and whether it is near and no other is as near.
 
-        `NEAR` and `CLEAR` say how near.
+        `NEAR` and `CLEAR` say how near. Where there is one group alone, nothing says so.
         """
         if not len(self.groups):
             return NONE, False
         cosines = self.vectors @ vector
         group = int(self.groups[int(cosines.argmax())])
-        best = float(cosines.max())
-        second = float(cosines[self.groups != group].max(initial=-1.0))
-        return group, best >= NEAR and best - second >= CLEAR
+        best, others = float(cosines.max()), cosines[self.groups != group]
+        return group, len(others) > 0 and best >= NEAR and best - float(others.max()) >= CLEAR
 
 
 @dataclass(frozen=True, eq=False)
