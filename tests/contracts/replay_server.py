@@ -2,7 +2,8 @@
 
 A call's user message is ``{"questions": [...], "texts": [{"id": "1", "text": "..."}]}``; the reply holds
 ``{"answers": [{"id": "1", "answers": ["..."]}]}``, or lines such as ``1: answer`` where no JSON was asked for. A call
-with ``answers`` asks for categories of them, another without questions for the title of a cluster.
+with ``answers`` asks for categories of them, or with ``categories`` for the one of each; another without questions for
+the title of a cluster.
 """
 
 import json
@@ -30,6 +31,15 @@ def categories_of(call):
     return [{"name": word, "definition": f"It is a {word}.", "ids": of} for word, of in ids.items()]
 
 
+def places_of(call):
+    """Put every answer to the first category whose name it holds."""
+    names = [category["name"] for category in call["categories"]]
+    return [
+        {"id": item["id"], "category": next((name for name in names if name in item["answer"]), "other")}
+        for item in call["answers"]
+    ]
+
+
 def first_word(text, question):
     """Answer with the first word of the text that is known; a text about nothing says nothing."""
     return next((ANSWERS[word] for word in text.lower().replace(",", " ").split() if word in ANSWERS), "not said")
@@ -55,6 +65,7 @@ class Model:
         whole: what it says of a whole call, as a list of items; takes the place of ``answer``.
         title: the object that it says of a cluster, whose call it is given.
         categories: the list of categories that it makes of answers, whose call it is given.
+        places: the list of places that it gives to answers among categories, whose call it is given.
         refuses: what it refuses: the forms ``json_schema`` and ``json_object``, the keyword ``minItems`` of a schema,
             ``max_tokens``, ``temperature``, messages of the ``system``.
         models: that it lists.
@@ -70,6 +81,7 @@ class Model:
     whole: object = None
     title: object = title_of
     categories: object = categories_of
+    places: object = places_of
     refuses: set = field(default_factory=set)
     models: tuple = ()
     piece: int = 0
@@ -103,6 +115,8 @@ class Model:
     def completion(self, request):
         """Give the completion without faults."""
         call = asked(request)
+        if "categories" in call:
+            return completion(json.dumps({"answers": self.places(call)}))
         if "answers" in call:
             return completion(json.dumps({"categories": self.categories(call)}))
         if "questions" not in call:
