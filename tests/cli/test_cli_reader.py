@@ -8,6 +8,7 @@ from threading import Event
 import pytest
 from answer_fakes import FakeReader, loads
 from replay_server import Model, first_word, serving
+from replay_server import asked as call_of
 
 from retriever.cli import output, reading
 from retriever.encoders.answers import calls
@@ -61,13 +62,71 @@ def test_default_takes_a_question_back(indexed, name):
     assert forward["settling"] is None  # all of it is stored
 
 
-def test_clusters_and_categories_are_read_too(indexed, model, name):
-    ran = indexed("cluster", "--instruction", WHO, "-k", "2", "--reader", name)
+def test_few_different_answers_are_groups_and_what_says_nothing_is_the_last(indexed, model, name):
+    ran = indexed("cluster", "--instruction", WHO, "--reader", name)
     assert ran.code == 0, ran.err
+    assert heads(ran) == [
+        "  1  kettle  1 document (1 of 5)",
+        "  2  lamp  1 document (1 of 5)",
+        "  3  toy  1 document (1 of 5)",
+        "  4  not said  2 documents (2 of 5)",
+    ]
     assert f"All 5 texts were read by {name}." in ran.err
     assert "A language model was sent 5 texts: about" in ran.err
-    sorted_ = indexed("classify", "--instruction", WHO, "--into", "kettle, lamp", "--json").document
-    assert sorted_["sampled"]["read"] == sorted_["sampled"]["texts"] == 5
+    calls = len(model.requests)
+    found = indexed("cluster", "--instruction", WHO, "--json").document
+    assert (found["made"], found["written_by"], found["fault"]) == ("answers", None, None)
+    assert len(model.requests) == calls
+
+
+def heads(ran):
+    return [line for line in ran.out.splitlines() if line[:3].strip()]
+
+
+LIGHTS = [
+    {"name": "lights", "definition": "It shines.", "ids": ["2"]},
+    {"name": "others", "definition": "It does not.", "ids": ["1", "3"]},
+]
+
+
+def test_a_language_model_writes_categories_of_its_answers_once(indexed, model, name):
+    model.categories = lambda call: LIGHTS
+    asked = ["cluster", "--instruction", WHO, "-k", "2", "--reader", name]
+    ran = indexed(*asked)
+    assert heads(ran) == [
+        "  1  others  2 documents (2 of 5)",
+        "  2  lights  1 document (1 of 5)",
+        "  3  not said  2 documents (2 of 5)",
+    ]
+    assert "       It shines." in ran.out.splitlines()
+    calls = len(model.requests)
+    found = indexed(*asked, "--json").document
+    assert (found["made"], found["written_by"], found["fault"]) == ("language model", name, None)
+    assert found["assignments"] == {"r1": 1, "r2": 3, "r3": 3, "r4": 2, "r5": 1}
+    assert len(model.requests) == calls
+
+
+def test_a_model_that_writes_no_categories_leaves_groups_of_similar_answers_and_that_is_said(indexed, model, name):
+    model.categories = lambda call: []
+    asked = ["cluster", "--instruction", WHO, "-k", "2", "--reader", name]
+    ran = indexed(*asked)
+    assert ran.out.startswith("The language model wrote no categories: ")
+    document = indexed(*asked, "--json").document
+    assert (document["made"], document["written_by"]) == ("similar answers", None)
+    assert document["fault"] in document["caution"]
+
+
+def test_saved_categories_take_new_answers_without_another_call(indexed, model, name, write):
+    model.categories = lambda call: LIGHTS
+    asked = ["--instruction", WHO, "--reader", name]
+    assert indexed("cluster", *asked, "-k", "2", "--save", "mine").code == 0
+    more = write([{"id": "r6", "text": "The lamp fell."}, {"id": "r7", "text": "It is fine."}], "more.jsonl")
+    assert indexed("index", more, "--read", WHO).code == 0
+    calls = len(model.requests)
+    shown = indexed("cluster", "--saved", "mine", "--json").document
+    labels = {one["cluster"]: one["label"] for one in shown["clusters"]}
+    assert {id: labels[shown["assignments"][id]] for id in shown["new"]} == {"r6": "lights", "r7": "not said"}
+    assert (shown["written_by"], len(model.requests)) == (name, calls)
 
 
 def test_a_cluster_of_a_sample_names_the_search_that_reads_more_of_it(indexed, name):
@@ -108,7 +167,7 @@ def test_a_limit_of_a_day_holds_over_commands(indexed, model, name, tmp_path):
 def test_two_questions_are_read_for_a_comparison(indexed, name):
     ran = indexed("compare", "--instruction", WHO, "--instruction", "What else?", "-k", "2", "--reader", name)
     assert ran.code == 0, ran.err
-    assert "A language model was sent 10 texts" in ran.err
+    assert "A language model was sent 16 texts" in ran.err  # three answers of each question for categories
     assert "0 of 5 documents are in another cluster" in ran.err
 
 
@@ -126,7 +185,7 @@ def terminal(monkeypatch):
 
 
 MAY = "May texts of this index be sent there? [y/N]"
-COMMANDS = [["search", "lamp"], ["cluster", "-k", "2"], ["classify", "--into", "lamp, toy"]]
+COMMANDS = [["search", "lamp"], ["cluster", "-k", "2"], ["cluster", "--into", "lamp, toy"]]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -174,12 +233,6 @@ def test_an_imported_index_asks_anew_and_is_searched_as_it_is_meanwhile(indexed,
     assert (ran.code, ran.err.count(MAY), len(away.asked)) == (0, 1, 2)
     ran = indexed(*asked, stdin=b"y\n")
     assert (ran.code, ran.err.count(MAY), len(away.asked)) == (0, 1, 5)
-
-
-def test_a_title_is_asked_for_where_its_reader_is_allowed(indexed, away, terminal):
-    asked = ["cluster", "-k", "2", "--save", "mine", "--name-by", away.name]
-    ran = indexed(*asked, stdin=b"n\n")
-    assert (ran.code, ran.err.count(MAY)) == (2, 1)
 
 
 def test_a_search_whose_reader_is_away_shows_what_is_stored_and_says_so(indexed, monkeypatch):
@@ -276,63 +329,29 @@ def test_a_reader_needs_a_question_and_a_budget_a_number(indexed):
     assert indexed("cluster", "--instruction", WHO, "--read", "many").failed_with(2, "--read is 'many'.")
 
 
-def test_categories_are_asked_for_with_their_names_in_the_question(indexed, model, name):
-    model.answer = lambda text, question: "lights" if "lamp" in text and '"lights"' in question else "not said"
-    ran = indexed("classify", "--instruction", WHO, "--into", "boilers, lights", "--reader", name)
-    assert ran.code == 0, ran.err
-    lines = [line for line in ran.out.splitlines() if not line.startswith("    ")]
-    assert lines == [
+def test_given_categories_take_the_answers_that_were_read_by_a_call(indexed, model, name):
+    model.places = lambda call: [
+        {"id": one["id"], "category": "lights" if one["answer"] == "lamp" else "other"} for one in call["answers"]
+    ]
+    assert indexed("search", "lamp", "--instruction", WHO, "--reader", name).code == 0
+    texts = len(model.requests)
+    ran = indexed("cluster", "--instruction", WHO, "--into", "boilers, lights")
+    assert heads(ran) == [
         "  1  boilers  0 documents (0 of 5)",
-        "  2  lights  2 documents (2 of 5)",
-        "  3  other  0 documents (0 of 5)",
-        "  4  not said  3 documents (3 of 5)",
+        "  2  lights  1 document (1 of 5)",
+        "  3  other  2 documents (2 of 5)",
+        "  4  not said  2 documents (2 of 5)",
     ]
-    assert f"All 5 texts were read by {name}." in ran.err
+    assert [call["categories"][0]["name"] for call in map(call_of, model.requests[texts:])] == ["boilers"]
 
 
-def test_categories_are_proposed_written_and_sorted_into(indexed, model, name, tmp_path):
-    asked = ["classify", "--propose", "--instruction", WHO]
-    ran = indexed(*asked, "--reader", name, "-o", "into.json")
-    assert ran.code == 0, ran.err
-    assert sorted(ran.out.splitlines()) == [
-        "   1  kettle  It is a kettle.",
-        "   1  lamp  It is a lamp.",
-        "   1  toy  It is a toy.",
-    ]
-    assert f"5 answers of {name}; 2 texts do not answer. {name} wrote the categories." in ran.err
-    calls = len(model.requests)
-    document = indexed(*asked, "--json").document
-    assert [entry["texts"] for entry in document["categories"]] == [1, 1, 1]
-    assert document["written_by"] == name
-    assert len(model.requests) == calls + 1  # no text is read again
-    model.categories = lambda call: []
-    ran = indexed(*asked)
-    assert '   1  kettle  Answers such as "kettle".' in ran.out
-    assert "The categories are groups of answers. The language model wrote none: " in ran.err
-    found = indexed("classify", "--instruction", WHO, "--into", "into.json", "--json").document
-    assert [one["size"] for one in found["clusters"]] == [1, 1, 1, 0, 2]
-
-
-@pytest.mark.parametrize(
-    ("argv", "problem"),
-    [
-        (["--propose", "--instruction", WHO], "Nobody answers"),
-        (["--propose", "--instruction", WHO, "--into", "a, b"], "assigns no documents"),
-        (["--propose", "--instruction", WHO, "--csv", "x.csv"], "assigns no documents"),
-        (["--instruction", WHO, "--into", "a, b", "-o", "x.json"], "-o is for proposed categories"),
-    ],
-)
-def test_proposing_stands_alone(indexed, argv, problem):
-    assert indexed("classify", *argv).failed_with(2, problem)
-
-
-def test_proposed_categories_that_cannot_be_written_are_an_error_that_names_the_file(indexed, name, tmp_path):
-    (tmp_path / "file").write_text("precious")
-    (tmp_path / "folder.json").mkdir()
-    asked = ["classify", "--propose", "--instruction", WHO, "--reader", name]
-    assert indexed(*asked, "-o", "file/into.json").failed_with(1, "file/into.json", "cannot be written")
-    assert indexed(*asked, "-o", "folder.json").failed_with(1, "folder.json")
-    assert (tmp_path / "file").read_text() == "precious"
+def test_answers_that_nobody_can_sort_are_in_none_of_the_given_categories(indexed, model, name):
+    model.places = lambda call: []
+    document = indexed("cluster", "--instruction", WHO, "--into", "kettle, lights", "--reader", name, "--json").document
+    assert [(one["label"], one["size"]) for one in document["clusters"]] == [
+        ("kettle", 1), ("lights", 0), ("other", 2), ("not said", 2)
+    ]  # fmt: skip
+    assert document["caution"].startswith("The language model placed fewer answers: ")
 
 
 def test_a_report_says_nothing_of_all_where_nothing_was_drawn_at_random(indexed, write):
@@ -351,24 +370,3 @@ def test_a_report_says_nothing_of_all_where_nothing_was_drawn_at_random(indexed,
 def test_a_report_of_all_texts_that_were_read_has_numbers(indexed, name):
     assert indexed("cluster", "--instruction", WHO, "-k", "2", "--reader", name, "--save", "mine").code == 0
     assert indexed("report", "mine", "-o", "report.md").code == 0
-
-
-def test_a_language_model_titles_saved_clusters_and_one_undo_takes_them_back(indexed, name):
-    asked = ["cluster", "--instruction", "What product is it?", "-k", "2", "--name-by", name]
-    assert indexed(*asked).failed_with(2, "--name-by stores titles with a saved clustering.", "--save NAME")
-    ran = indexed(*asked, "--save", "products", "--html", "map.html", "--max-texts", "30")
-    assert ran.code == 0, ran.err
-    assert "The kettle reviews" in ran.out and "\n       They are about a kettle.\n" in ran.out
-    assert f"{name} calls cluster 1 '" in ran.err and "A language model was sent " in ran.err
-    assert "The kettle reviews" in Path("map.html").read_text()
-    (kettle,) = [
-        one for one in indexed("cluster", "--saved", "products", "--json").document["clusters"] if one["size"] == 2
-    ]
-    assert (kettle["label"], kettle["description"], kettle["named_by"]) == (
-        "The kettle reviews",
-        "They are about a kettle.",
-        name,
-    )
-    again = indexed("cluster", "--saved", "products", "--name-by", name, "--max-texts", "0")
-    assert again.failed_with(2, "A limit of texts is reached.")
-    assert "kettle reviews" not in indexed("topics", "products", "--undo").out
