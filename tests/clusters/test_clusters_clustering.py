@@ -72,13 +72,12 @@ def test_examples_are_central_and_measures_those_of_the_cluster(full):
 
 
 def test_fields_are_counted_in_every_cluster(full):
-    found = full.cluster(PRODUCT, k=3, by=["stars", "shop.town"], over="when")
+    found = full.cluster(PRODUCT, k=3, by=["stars", "shop.town"])
     for cluster, products in zip(found.clusters, parts(found, 0), strict=True):
         assert cluster.spreads["stars"].counts == {"1": 4, "2": 4, "3": 4, "4": 4}
         assert cluster.spreads["stars"].entropy == 1
         assert cluster.spreads["shop.town"].counts == {min(products)[0]: 16}
         assert cluster.spreads["shop.town"].entropy == 0
-    assert found.months == {f"2024-0{month}": [4, 4, 4] for month in range(1, 5)}
 
 
 def test_the_last_part_of_a_field_is_enough_where_it_is_unique(full):
@@ -91,17 +90,8 @@ def test_the_last_part_of_a_field_is_enough_where_it_is_unique(full):
     with pytest.raises(FilterError, match="The field 'town' is ambiguous") as caught:
         full.cluster(PRODUCT, k=3, by=["town"])
     assert caught.value.hint == "Write one of: maker.town, shop.town."
-    assert full.cluster(PRODUCT, k=3, over="a.b").months["2024-05"] in ([1, 0, 0], [0, 1, 0], [0, 0, 1])
-
-
-def test_documents_without_a_readable_date_come_last(full):
-    full.add([Document("torn", "the toy", {"when": "soon"}), Document("none", "the toy")])
-    found = full.cluster(PRODUCT, k=3, over="when")
-    toys = found.assignments["torn"]
-    assert list(found.months) == ["2024-01", "2024-02", "2024-03", "2024-04", "(none)"]
-    assert found.months["(none)"] == [2 * (number == toys) for number in range(3)]
-    with pytest.raises(UsageError, match="'soon' is no date"):
-        full.cluster(PRODUCT, over="when", ids=["torn", "none"])
+    spreads = [one.spreads["a.b"].counts for one in full.cluster(PRODUCT, k=3, by=["a.b"]).clusters]
+    assert sum(counts.get("2024-05-01", 0) for counts in spreads) == 1
 
 
 @pytest.mark.parametrize("blank", ["", "  "])
@@ -158,8 +148,6 @@ def test_the_same_request_gives_the_same_json(full):
         ({"k": 49}, UsageError, "49 clusters cannot be made of 48"),
         ({"k": 13, "where": "stars = 1"}, UsageError, "13 clusters cannot be made of 12"),
         ({"by": ["price"]}, UsageError, "No document has a field 'price'"),
-        ({"over": "price"}, UsageError, "No document has a field 'price'"),
-        ({"over": "stars"}, UsageError, "is no date"),
         ({"where": "price > 9"}, FilterError, "price"),
         ({"where": "stars > 9"}, InputError, "No document matches"),
         ({"where": "stars = 1", "ids": ["unknown"]}, InputError, "No document matches"),
@@ -394,7 +382,7 @@ def test_a_clustering_holds_until_its_documents_change(full, asked):
 def test_what_was_seen_of_a_saved_clustering_stays_where_it_was_put(saved, monkeypatch):
     saved.add([Document("seen", "toy seen later")])
     before = saved.clusterings.get("products").assignments
-    monkeypatch.setattr(Centroids, "place", lambda self, part, base: [(-1,)] * len(part.documents))
+    monkeypatch.setattr(Centroids, "place", lambda self, rows, material, base: [(-1,)] * len(rows))
     saved.add([Document("later", "toy later")])
     found = saved.clusterings.get("products")
     assert found.assignments == {**before, "later": -1}

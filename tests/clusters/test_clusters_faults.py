@@ -1,4 +1,4 @@
-"""Clusters, categories and proposals of a question whose language model cannot be asked, over what is stored."""
+"""Groups of a question whose language model cannot be asked, over what is stored."""
 
 import pytest
 from answer_fakes import NAME, FakeReader, loads
@@ -56,13 +56,9 @@ def test_a_reading_that_fails_on_the_way_leaves_clusters_of_what_is_stored_that_
 
 def test_where_nothing_is_answered_the_error_is_raised(order, index, reader):
     reader.error, reader.error_at = AWAY, order[0]
-    for work in (
-        lambda: index.cluster(WHO, k=3),
-        lambda: index.clusterings.classify(WHO, KINDS),
-        lambda: index.clusterings.propose(WHO),
-    ):
+    for asked in ({}, {"into": KINDS}):
         with pytest.raises(EncoderError, match="away"):
-            work()
+            index.cluster(WHO, **asked)
 
 
 def test_a_text_of_the_order_that_was_passed_over_ends_the_sample(order, index, reader):
@@ -96,14 +92,10 @@ def test_without_consent_stored_answers_are_clustered_and_sorted_and_the_host_is
     index.teaching.allow("api.example.com")
     index.teaching.read_by(WHO, NAME)
     index.cluster(WHO, k=3, read=20)
-    index.clusterings.classify(WHO, KINDS, read=20)
     monkeypatch.setenv("RETRIEVER_CONFIG", f"{index.path}-nobody")
     reader.asked.clear()
-    for found in (index.cluster(WHO, k=3, read=30), index.clusterings.classify(WHO, KINDS, read=30)):
+    for found in (index.cluster(WHO, k=3, read=30), index.cluster(WHO, into=["a kettle", "lamps"], read=30)):
         assert found.sampled.read == 20
         assert "would be sent to api.example.com" in found.sampled.fault
-    proposal = index.clusterings.propose(WHO)
-    assert (proposal.texts, proposal.fault.count("would be sent to")) == (20, 1)
-    with pytest.raises(ConsentError):
-        index.clusterings.classify(WHO, KINDS[:2])
+    assert "would be sent to api.example.com" in found.fault  # answers are not sent either
     assert reader.asked == []

@@ -25,7 +25,7 @@ def filled(index):
 
 @pytest.fixture
 def saved(index):
-    filled(index).clusterings.save("products", index.clusterings.classify(PRODUCT, NAMES))
+    filled(index).clusterings.save("products", index.cluster(PRODUCT, into=NAMES))
     return index
 
 
@@ -55,7 +55,7 @@ def test_a_move_to_a_category_with_a_new_name_gives_that(saved):
 
 
 def test_a_move_into_several_categories_gives_the_first(index):
-    filled(index).clusterings.save("products", index.clusterings.classify(PRODUCT, NAMES, several=True))
+    filled(index).clusterings.save("products", index.cluster(PRODUCT, into=NAMES, several=True))
     move(index, d6="lamp, toy")
     assert answers(index) == {"d6": "lamp"}
 
@@ -112,11 +112,11 @@ def test_changes_that_fail_keep_no_answer(saved):
 def test_what_was_answered_is_an_example_of_the_category_in_any_spelling(index):
     filled(index)
     strange = ["xyz", "abc"]
-    before = index.clusterings.classify(PRODUCT, strange).assignments
+    before = index.cluster(PRODUCT, into=strange).assignments
     index.teaching.give_answers(PRODUCT, {"d2": "XYZ.", "d0": "Abc", "d5": "another"})
     index.teaching.give_answers(PRODUCT, {"d3": "xyz"}, author="program")
     index.teaching.read_by(PRODUCT, "default")
-    given = index.clusterings.classify(PRODUCT, strange).assignments
+    given = index.cluster(PRODUCT, into=strange).assignments
     assert (
         [given[id] for id in ("d0", "d1", "d2", "d3")]
         == [1, 1, 0, 0]
@@ -124,49 +124,48 @@ def test_what_was_answered_is_an_example_of_the_category_in_any_spelling(index):
     )
     index.teaching.give_answers(PRODUCT, dict.fromkeys(["d0", "d2", "d3", "d5"]))
     index.teaching.read_by(PRODUCT, "default")
-    assert index.clusterings.classify(PRODUCT, strange).assignments == before
+    assert index.cluster(PRODUCT, into=strange).assignments == before
 
 
 def test_examples_of_a_file_are_kept_as_answers_once(index, monkeypatch):
     filled(index)
     index.teaching.give_answers(PRODUCT, {"d3": "kettle"})
     categories = [Category("xyz", examples=("d2", "d3")), Category("kettle")]
-    first = index.clusterings.classify(PRODUCT, categories).assignments
+    first = index.cluster(PRODUCT, into=categories).assignments
     assert answers(index) == {"d2": "xyz", "d3": "xyz"}
     monkeypatch.setattr(AnswerTable, "put", lambda *given: pytest.fail("nothing is new"))
-    assert index.clusterings.classify(PRODUCT, categories).assignments == first
-    assert index.clusterings.classify(PRODUCT, ["xyz", "kettle"]).assignments == first
+    assert index.cluster(PRODUCT, into=categories).assignments == first
+    assert index.cluster(PRODUCT, into=["xyz", "kettle"]).assignments == first
 
 
 def test_one_text_is_no_example_of_two_categories(index):
     index.add([Document("a", "kettle 1"), Document("b", "kettle 1"), Document("c", "toy 1")])
     with pytest.raises(InputError, match="has two answers"):
-        index.clusterings.classify(PRODUCT, [Category("kettle", examples=("a",)), Category("toy", examples=("b",))])
+        index.cluster(PRODUCT, into=[Category("kettle", examples=("a",)), Category("toy", examples=("b",))])
     assert answers(index) == {}
 
 
 def test_what_a_question_was_taught_by_moves_no_category_a_second_time(moods):
     moods.teaching.teach(MOOD, EXAMPLES)
-    taught = moods.clusterings.classify(MOOD, ["good", "bad"])
+    taught = moods.cluster(MOOD, into=["good", "bad"])
     store = moods._opened.store
     store.answers.take_back(MOOD, store.documents.live_contents())
-    assert moods.clusterings.classify(MOOD, ["good", "bad"]).margins == taught.margins
+    assert moods.cluster(MOOD, into=["good", "bad"]).margins == taught.margins
 
 
 def test_a_language_model_sorts_no_text_that_somebody_put_to_a_category(tmp_path, monkeypatch):
     loads(monkeypatch, FakeReader(NAMES))
     with Index(tmp_path / "index", encoder=FakeEncoder("question"), plain=FakeEncoder("plain")) as index:
         filled(index).teaching.read_by(PRODUCT, NAME)
-        assert index.clusterings.classify(PRODUCT, NAMES).assignments["d4"] == 1
-        index.teaching.give_answers(PRODUCT, {"d4": "Lamp", "d5": "not said", "d0": "something of nobody's"})
-        found = index.clusterings.classify(PRODUCT, NAMES)
-        assert [found.clusters[found.assignments[id]].label for id in ("d4", "d5", "d0")] == [
-            "lamp", "not said", "kettle"
-        ]  # fmt: skip
+        assert index.cluster(PRODUCT, into=NAMES).assignments["d4"] == 1
+        index.teaching.give_answers(PRODUCT, {"d4": "a lamp", "d5": "not said", "d0": "something of nobody's"})
+        found = index.cluster(PRODUCT, into=NAMES)
+        labels = [found.clusters[found.assignments[id]].label for id in ("d4", "d5", "d0")]
+        assert labels == ["lamp", "not said", "other"]
         index.clusterings.save("products", found)
         move(index, d4="kettle")
         assert answers(index)["d4"] == "kettle"
-        again = index.clusterings.classify(PRODUCT, NAMES)
+        again = index.cluster(PRODUCT, into=NAMES)
         assert again.clusters[again.assignments["d4"]].label == "kettle"
 
 
@@ -174,7 +173,7 @@ def test_a_moved_document_stays_in_sight_where_answers_in_words_are_sorted(tmp_p
     loads(monkeypatch, FakeReader(NAMES))
     with Index(tmp_path / "index", encoder=FakeEncoder("question"), plain=FakeEncoder("plain")) as index:
         filled(index).teaching.read_by(PRODUCT, NAME)
-        index.clusterings.save("products", index.clusterings.classify(PRODUCT, NAMES, several=True))
+        index.clusterings.save("products", index.cluster(PRODUCT, into=NAMES, several=True))
         found = move(index, d4="lamp")
         assert found.places["d4"] == (2,)
         assert found.material.answers[[one.id for one in found.material.documents].index("d4")] == ["lamp"]
@@ -187,7 +186,7 @@ def test_what_people_answered_becomes_rows_to_learn_from(saved, tmp_path):
     saved.clusterings.undo("products")
     saved.teaching.give_answers(PRODUCT, {"d0": "by a program"}, author="program")
     saved.teaching.label(PRODUCT, "d2", "toy")
-    saved.clusterings.classify(PRODUCT, [Category("kettle", examples=("d1",)), "lamp"])
+    saved.cluster(PRODUCT, into=[Category("kettle", examples=("d1",)), "lamp"])
     saved.add([Document("same", "kettle 2")])
     saved.teaching.label(PRODUCT, "d5", "lamp")
     saved.delete(["d5"])

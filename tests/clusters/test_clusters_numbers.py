@@ -3,7 +3,7 @@ import pytest
 from scipy import stats
 
 from retriever.clusters.arithmetic import intervals
-from retriever.clusters.fields import MISSING, OTHERS, growth, spread
+from retriever.clusters.fields import MISSING, OTHERS, spread
 from retriever.clusters.groups import Groups
 from retriever.clusters.numbers import Part, by_segment, compared, count, trend
 from retriever.clusters.periods import all_periods, fitting, period_of, period_unit
@@ -27,7 +27,7 @@ def test_shares_stars_and_impact_with_the_reviews_behind_them():
     assert (a.stars, a.rated) == (1.5, 2)
     assert a.impact.value == pytest.approx((5 + 3 + 5) / 3 - 16 / 5)
     assert (b.reviews, b.stars) == (["d2", "d3", "d5"], 4)
-    assert (found.silent.value, found.silent_reviews) == (1 / 6, ["d4"])
+    assert (found.outside.value, found.outside_reviews) == (1 / 6, ["d4"])
     assert (found.stars, found.rated, found.documents) == (3.2, 5, 6)
     assert found.segments == {}
     assert found.trend is None
@@ -121,7 +121,7 @@ def test_groups_of_some_reviews_are_the_same_groups():
     found = grouped("a", "b", "", "ab").only({"d1", "d2", "d3"})
     assert [one.id for one in found.documents] == ["d1", "d2", "d3"]
     assert found.members.tolist() == [[False, False, True], [True, False, True]]
-    assert found.silent.tolist() == [False, True, False]
+    assert found.outside.tolist() == [False, True, False]
 
 
 def test_the_json_has_every_number_with_its_interval_and_reviews():
@@ -160,11 +160,6 @@ def test_rare_items_of_one_document_stand_together_and_count_once():
     common = [[f"tag{number}" for number in range(20)]] * 2
     [found] = spread([*common, ["rare", "rarer", "tag0"]], [0, 0, 0], 1)
     assert found.counts == {"tag0": 3, OTHERS: 1} | {f"tag{number}": 2 for number in range(1, 20)}
-
-
-def test_growth_reads_dates_as_numbers_do():
-    values = ["2024-05-31", "2024-05-01T10:00:00Z", "3. Mai 2024", "June 2, 2024", 1717113600, "soon", None]
-    assert growth(values, [0, 1, 0, 1, 0, 1, 0], 2) == {"2024-05": [3, 1], "2024-06": [0, 1], MISSING: [1, 1]}
 
 
 def test_shares_of_a_few_reviews_are_counts():

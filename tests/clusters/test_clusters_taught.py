@@ -59,13 +59,12 @@ def test_a_number_makes_clusters_of_similar_texts_and_so_does_a_question_that_wa
     assert not alike.named  # of one answer
 
 
-def test_values_of_fields_and_months_are_counted_by_answer(moods):
-    moods.add([Document(one.id, one.text, {"row": kind(one.text), "day": "2024-01-05"}) for one in CORPUS])
+def test_values_of_fields_are_counted_by_answer(moods):
+    moods.add([Document(one.id, one.text, {"row": kind(one.text)}) for one in CORPUS])
     moods.teaching.teach(MOOD, EXAMPLES)
-    found = moods.cluster(MOOD, by=["row"], over="day")
+    found = moods.cluster(MOOD, by=["row"])
     sizes = [cluster.size for cluster in found.clusters]
     assert [sum(cluster.spreads["row"].counts.values()) for cluster in found.clusters] == sizes
-    assert list(found.months["2024-01"]) == sizes
 
 
 def test_what_is_saved_puts_later_texts_to_the_answer_they_are_given(with_rest):

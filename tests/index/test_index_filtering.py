@@ -173,20 +173,20 @@ def test_clusters_and_categories_are_of_what_the_filter_accepts(answered):
     found = answered.cluster(WHO, k=1, where="answer contains 'refund'")
     assert sorted(found.assignments) == ["a", "c"]
     assert found.to_json()["known_answers"] == {"answers": 4, "texts": 6}
-    sorted_ = answered.clusterings.classify(WHO, ["refund", "repair"], where="answer != 'not said'")
+    sorted_ = answered.cluster(WHO, into=["refund", "repair"], where="answer != 'not said'")
     assert sorted(sorted_.assignments) == ["a", "b", "c"]
     with pytest.raises(InputError, match=r"No document matches\. The filter uses the known answers of 4 of 6 texts"):
         answered.cluster(WHO, where="answer = 'nothing like it'")
 
 
-def test_a_language_model_is_asked_about_what_the_filter_accepts_alone(open_index, reader):
+def test_categories_of_what_a_filter_accepts_send_no_text_again(open_index, reader):
     index = open_index()
     index.teaching.read_by(WHO, NAME)
     index.cluster(WHO, k=2, read="all")
     reader.asked.clear()
-    found = index.clusterings.classify(WHO, ["plaything", "lights"], where="answer = 'toy'", read="all")
-    assert sorted(found.assignments) == ["a", "e"]
-    assert sorted(reader.asked) == ["toy calm", "toy sad"]
+    found = index.cluster(WHO, into=["toy", "lights"], where="answer = 'toy'", read="all")
+    assert found.assignments == {"a": 0, "e": 0}
+    assert reader.asked == []
 
 
 def test_a_saved_clustering_takes_in_what_is_answered_later_and_keeps_what_its_filter_means(answered):

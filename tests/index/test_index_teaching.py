@@ -50,7 +50,7 @@ def test_what_was_taught_names_hits_and_clusters(moods):
     found = moods.cluster(MOOD, k=2)
     assert {one.keywords[0] for one in found.clusters} == {word, "bad"}
     alone = replace(found.material, answers=[one[:1] for one in found.material.answers])
-    assert not groups_of(replace(found, material=alone)).silent.any()
+    assert not groups_of(replace(found, material=alone)).outside.any()
     hits = moods.search("love happy", instruction=MOOD, mode="dense", k=5).hits
     assert {hit.words[0] for hit in hits} == {word}
 

@@ -350,7 +350,7 @@ def test_clusters_of_a_question_that_is_not_followed_are_called_what_they_are(op
     unclear = replace(given, verdict=replace(given.verdict, level="unclear"))
     assert unclear.division.startswith("Read some texts of each group before you use it")
     assert given.to_json()["resembles"] is None
-    sorted_ = index.clusterings.classify(ASKED, ["lid", "spout"])
+    sorted_ = index.cluster(ASKED, into=["lid", "spout"])
     assert sorted_.division == "Texts are in the categories whose names they resemble; these need not be their answers."
     assert given.to_json()["caution"] == given.caution
     assert given.to_json()["verdict"]["level"] == "not followed"

@@ -26,7 +26,7 @@ def full(index):
 
 
 def test_every_document_goes_to_its_category_or_to_none(full):
-    found = full.clusterings.classify(PRODUCT, NAMES)
+    found = full.cluster(PRODUCT, into=NAMES)
     assert found.assignments == {"d0": 0, "d1": 0, "d2": 1, "d3": 1, "d4": 0, "d5": 2, "d6": -1}
     document = found.to_json()
     assert [(one["label"], one["size"]) for one in document["clusters"]] == [("kettle", 3), ("toy", 2), ("lamp", 1)]
@@ -36,7 +36,7 @@ def test_every_document_goes_to_its_category_or_to_none(full):
 
 
 def test_several_apply_where_several_are_asked_for_and_describe_them_all(full):
-    found = full.clusterings.classify(PRODUCT, NAMES, several=True)
+    found = full.cluster(PRODUCT, into=NAMES, several=True)
     assert set(found.places["d4"]) == {0, 1}
     assert found.places["d0"] == (0,)
     assert found.to_json()["places"] == {"d4": [number + 1 for number in found.places["d4"]]}
@@ -47,55 +47,59 @@ def test_several_apply_where_several_are_asked_for_and_describe_them_all(full):
 
 
 def test_a_filter_is_kept_to_and_an_empty_category_is_told(full):
-    found = full.clusterings.classify(PRODUCT, [*NAMES, "shoe"], where="row < 4")
+    found = full.cluster(PRODUCT, into=[*NAMES, "shoe"], where="row < 4")
     assert sorted(found.assignments) == ["d0", "d1", "d2", "d3"]
     empty = found.to_json()["clusters"][3]
     assert (empty["label"], empty["size"], empty["examples"], empty["sentence"]) == ("shoe", 0, [], "")
     with pytest.raises(InputError, match="No document matches"):
-        full.clusterings.classify(PRODUCT, NAMES, where="row > 90")
+        full.cluster(PRODUCT, into=NAMES, where="row > 90")
 
 
 def test_examples_say_what_a_name_does_not(full):
     strange = [Category("xyz", examples=("d2", "d3")), Category("kettle")]
-    assert [full.clusterings.classify(PRODUCT, strange).assignments[id] for id in ("d0", "d2", "d3")] == [1, 0, 0]
+    assert [full.cluster(PRODUCT, into=strange).assignments[id] for id in ("d0", "d2", "d3")] == [1, 0, 0]
     with pytest.raises(InputError, match="no document 'gone'"):
-        full.clusterings.classify(PRODUCT, [Category("a", examples=("gone",)), Category("b")])
+        full.cluster(PRODUCT, into=[Category("a", examples=("gone",)), Category("b")])
 
 
-def test_a_question_and_two_categories_are_needed(full):
+def test_a_question_and_two_categories_are_needed_and_no_number(full):
     with pytest.raises(UsageError, match="answers to a question"):
-        full.clusterings.classify(" ", NAMES)
+        full.cluster(" ", into=NAMES)
     with pytest.raises(UsageError, match="There are 1 categories"):
-        full.clusterings.classify(PRODUCT, ["kettle"])
+        full.cluster(PRODUCT, into=["kettle"])
+    with pytest.raises(UsageError, match="exclude each other"):
+        full.cluster(PRODUCT, into=NAMES, k=3)
+    with pytest.raises(UsageError, match="none is named"):
+        full.cluster(PRODUCT, several=True)
 
 
 def test_saved_categories_take_what_comes_later(full):
-    full.clusterings.save("products", full.clusterings.classify(PRODUCT, NAMES))
+    full.clusterings.save("products", full.cluster(PRODUCT, into=NAMES))
     full.add([Document("new", "lamp new"), Document("odd", "pan knife drone bike"), Document("same", "toy 1")])
     found = full.clusterings.get("products")
     assert found.new == ["new", "odd", "same"]
     assert [found.assignments[id] for id in found.new] == [2, -1, 1]
     document = found.to_json()
-    assert (document["kind"], document["fits_none"]) == ("categories", ["odd"])
+    assert (document["made"], document["several"], document["fits_none"]) == ("names", False, ["odd"])
     assert [one["size"] for one in document["clusters"]] == [3, 3, 2]
     assert not {"texts", "margins", "names", "floors"} & document.keys()
 
 
 def test_what_was_seen_of_saved_categories_does_not_move_when_others_come(full, monkeypatch):
-    full.clusterings.save("products", full.clusterings.classify(PRODUCT, NAMES))
+    full.clusterings.save("products", full.cluster(PRODUCT, into=NAMES))
     full.add([Document("seen", "toy kettle seen")])
     assert full.clusterings.get("products").assignments["seen"] == 0
     full.add([Document("unseen", "toy kettle unseen")])
     full.add([Document(f"many{row:02}", f"kettle {row}") for row in range(10, 70)])
     found = full.clusterings.get("products").assignments
     assert (found["seen"], found["unseen"]) == (0, 0)
-    monkeypatch.setattr(CategoryNames, "place", lambda self, part, base: [(2,)] * len(part.documents))
+    monkeypatch.setattr(CategoryNames, "place", lambda self, rows, material, base: [(2,)] * len(rows))
     full.add([Document("later", "toy later")])
     assert full.clusterings.get("products").assignments == {**found, "later": 2}
 
 
 def test_categories_that_overlap_are_saved_so(full):
-    full.clusterings.save("products", full.clusterings.classify(PRODUCT, NAMES, several=True))
+    full.clusterings.save("products", full.cluster(PRODUCT, into=NAMES, several=True))
     full.add([Document("both", "kettle toy new")])
     found = full.clusterings.get("products")
     assert {id: set(one) for id, one in found.to_json()["places"].items()} == {"d4": {1, 2}, "both": {1, 2}}
@@ -106,9 +110,9 @@ def test_categories_that_overlap_are_saved_so(full):
 
 
 def test_nothing_is_embedded_twice(full, encoder):
-    full.clusterings.classify(MOOD, ["love", "hate"])
+    full.cluster(MOOD, into=["love", "hate"])
     read = len(encoder.read)
-    full.clusterings.classify(MOOD, ["love", "sad"])
+    full.cluster(MOOD, into=["love", "sad"])
     assert len(encoder.read) == read == 2 * len(TEXTS)
 
 
@@ -167,19 +171,19 @@ def two(path):
 
 
 def test_where_the_view_tells_nothing_the_plain_reader_decides(two):
-    found = two.clusterings.classify(PRODUCT, ["kettle", "toy"])
+    found = two.cluster(PRODUCT, into=["kettle", "toy"])
     assert found.assignments == {"a": 0, "b": 1, "c": 0}
     assert (found.placing.vectors.shape, found.placing.base.shape) == ((2, 16), (2, 16))
 
 
 def test_documents_that_come_later_are_read_by_both(two):
-    two.clusterings.save("products", two.clusterings.classify(PRODUCT, ["kettle", "toy"]))
+    two.clusterings.save("products", two.cluster(PRODUCT, into=["kettle", "toy"]))
     two.add([Document("d", "toy 2"), Document("A", "kettle 3")])
     assert {id: two.clusterings.get("products").assignments[id] for id in ("A", "d")} == {"A": 0, "d": 1}
 
 
 def test_placing_a_document_that_came_later_reads_that_one_alone_of_the_base_view(two, monkeypatch):
-    two.clusterings.save("products", two.clusterings.classify(PRODUCT, ["kettle", "toy"]))
+    two.clusterings.save("products", two.cluster(PRODUCT, into=["kettle", "toy"]))
     two.add([Document("later", "a toy came later")])
     base, read = two._opened.store.views.find(two._opened.sources.encoders.view_key("")), []
     get = two._opened.store.vectors.get
@@ -197,14 +201,14 @@ def test_placing_a_document_that_came_later_reads_that_one_alone_of_the_base_vie
 
 
 def test_documents_that_the_base_view_lacks_are_read_by_the_plain_reader(two):
-    expected = two.clusterings.classify(PRODUCT, ["kettle", "toy"]).to_json()
+    expected = two.cluster(PRODUCT, into=["kettle", "toy"]).to_json()
     base = two._opened.store.views.find(two._opened.sources.encoders.view_key(""))
     two._opened.store.vectors.remove_oldest(base.view_id, 1)
-    assert two.clusterings.classify(PRODUCT, ["kettle", "toy"]).to_json() == expected
+    assert two.cluster(PRODUCT, into=["kettle", "toy"]).to_json() == expected
 
 
 def test_saved_categories_are_shown_when_another_plain_reader_came(two, path):
-    two.clusterings.save("products", two.clusterings.classify(PRODUCT, ["kettle", "toy"]))
+    two.clusterings.save("products", two.cluster(PRODUCT, into=["kettle", "toy"]))
     two.add([Document("seen", "a toy came later")])
     before = two.clusterings.get("products").assignments
     question = two._opened.sources.encoders.question

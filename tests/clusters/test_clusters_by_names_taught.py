@@ -23,9 +23,9 @@ def right(found):
 
 
 def test_categories_go_by_what_was_taught_and_the_record_says_so(moods):
-    before = moods.clusterings.classify(MOOD, ["Good", "Bad"])
+    before = moods.cluster(MOOD, into=["Good", "Bad"])
     lessons = moods.teaching.teach(MOOD, EXAMPLES)
-    found = moods.clusterings.classify(MOOD, ["Good", "Bad"])
+    found = moods.cluster(MOOD, into=["Good", "Bad"])
     assert right(found) > max(0.95, right(before) + 0.2)
     assert set(found.assignments.values()) == {0, 1}  # taught answers are all there are
     document = found.to_json()
@@ -35,21 +35,21 @@ def test_categories_go_by_what_was_taught_and_the_record_says_so(moods):
 
 
 def test_an_untaught_question_is_as_it_was(moods):
-    before = moods.clusterings.classify(PRODUCT, ["kettle", "toy"]).to_json()
+    before = moods.cluster(PRODUCT, into=["kettle", "toy"]).to_json()
     moods.teaching.teach(MOOD, EXAMPLES)
-    assert moods.clusterings.classify(PRODUCT, ["kettle", "toy"]).to_json() == before
-    taught = moods.clusterings.classify(MOOD, ["good", "bad"]).to_json()
+    assert moods.cluster(PRODUCT, into=["kettle", "toy"]).to_json() == before
+    taught = moods.cluster(MOOD, into=["good", "bad"]).to_json()
     moods.teaching.forget(MOOD)
-    forgotten = moods.clusterings.classify(MOOD, ["good", "bad"]).to_json()
+    forgotten = moods.cluster(MOOD, into=["good", "bad"]).to_json()
     assert (forgotten["taught"], forgotten["view"]) == (None, 2)
     assert forgotten["margins"] != taught["margins"]  # the examples stay answers
 
 
 def test_a_category_that_no_example_has_is_named_and_gets_nobody(moods):
     moods.teaching.teach(MOOD, EXAMPLES)
-    found = moods.clusterings.classify(MOOD, ["kettle", "good", "bad"])
+    found = moods.cluster(MOOD, into=["kettle", "good", "bad"])
     assert [(one.label, one.size > 0) for one in found.clusters] == [("good", True), ("bad", True), ("kettle", False)]
-    assert found.assignments == moods.clusterings.classify(MOOD, ["good", "bad"]).assignments
+    assert found.assignments == moods.cluster(MOOD, into=["good", "bad"]).assignments
     said = "Not learned, because no example has it: kettle. No text is put there."
     assert (found.not_learned, found.to_json()["not_learned"], found.doubts) == (["kettle"], ["kettle"], said)
     moods.clusterings.save("moods", found)
@@ -65,16 +65,16 @@ def test_a_category_that_no_example_has_is_named_and_gets_nobody(moods):
 
 def test_a_category_is_learned_from_examples_of_its_own(moods):
     moods.teaching.teach(MOOD, EXAMPLES)
-    kettle = Category("kettle", examples=(next(iter(moods.clusterings.classify(MOOD, ["good", "bad"]).assignments)),))
-    found = moods.clusterings.classify(MOOD, ["good", "bad", kettle])
+    kettle = Category("kettle", examples=(next(iter(moods.cluster(MOOD, into=["good", "bad"]).assignments)),))
+    found = moods.cluster(MOOD, into=["good", "bad", kettle])
     assert (found.not_learned, found.categories.floor) == ([], FLOOR)
-    assert moods.clusterings.classify(PRODUCT, ["kettle", "toy"]).not_learned == []
+    assert moods.cluster(PRODUCT, into=["kettle", "toy"]).not_learned == []
 
 
 def test_categories_that_were_not_taught_are_refused_with_those_that_were(moods):
     moods.teaching.teach(MOOD, EXAMPLES)
     with pytest.raises(UsageError, match="only 1 of these categories has an example") as refused:
-        moods.clusterings.classify(MOOD, ["good", "kettle", "lamp"])
+        moods.cluster(MOOD, into=["good", "kettle", "lamp"])
     assert refused.value.hint.startswith("Taught are bad, good.")
 
 
@@ -85,7 +85,7 @@ def test_what_gives_none_of_the_answers_is_in_no_category(moods):
         return NONE_OF_THESE if set(odd) & set(text.split()) else mood(text)
 
     moods.teaching.teach(MOOD, [(one.id, kind(one.text)) for one in CORPUS[:60]])
-    found = moods.clusterings.classify(MOOD, ["good", "bad"])
+    found = moods.cluster(MOOD, into=["good", "bad"])
     assert [one.label for one in found.clusters] == ["good", "bad"]
     names = {0: "good", 1: "bad", NONE: NONE_OF_THESE}
     assert np.mean([names[found.assignments[one.id]] == kind(one.text) for one in CORPUS]) > 0.9
@@ -97,7 +97,7 @@ def test_what_gives_none_of_the_answers_is_in_no_category(moods):
 
 def test_what_is_saved_takes_later_documents_by_what_was_taught(moods):
     moods.teaching.teach(MOOD, EXAMPLES)
-    moods.clusterings.save("moods", moods.clusterings.classify(MOOD, ["good", "bad"]))
+    moods.clusterings.save("moods", moods.cluster(MOOD, into=["good", "bad"]))
     moods.add([Document("new", "sofa proud later"), Document("old", "sofa numb later")])
     found = moods.clusterings.get("moods")
     assert [found.assignments[id] for id in ("new", "old")] == [0, 1]
@@ -108,7 +108,7 @@ def test_what_is_saved_takes_later_documents_by_what_was_taught(moods):
 
 
 def test_what_was_saved_before_the_teaching_stays_as_it_was(moods):
-    moods.clusterings.save("moods", moods.clusterings.classify(MOOD, ["glad", "numb"]))
+    moods.clusterings.save("moods", moods.cluster(MOOD, into=["glad", "numb"]))
     before = moods.clusterings.get("moods").assignments
     moods.teaching.teach(MOOD, EXAMPLES)
     moods.add([Document("new", "sofa proud later")])
@@ -120,7 +120,7 @@ def test_what_was_saved_before_the_teaching_stays_as_it_was(moods):
 
 def test_what_was_forgotten_meanwhile_is_not_saved(moods):
     moods.teaching.teach(MOOD, EXAMPLES)
-    found = moods.clusterings.classify(MOOD, ["good", "bad"])
+    found = moods.cluster(MOOD, into=["good", "bad"])
     moods.teaching.forget(MOOD)
     with pytest.raises(InputError, match="meanwhile"):
         moods.clusterings.save("moods", found)
