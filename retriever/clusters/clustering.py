@@ -176,7 +176,8 @@ class Clustering:
         fault: why a language model that answers the question wrote or placed less than it was to; empty elsewhere.
         choice: how the number of clusters was chosen; None where it was given.
         stability: how well the clusters hold; None where the rows are too few to say, and of categories.
-        margins: by how much the best category of a row is ahead of the next, by id; empty of computed clusters.
+        margins: by how much the best category of a row is ahead of the next, by id; empty of other clusters, and
+            of those that were saved.
         lessons: what examples taught of the instruction, by which the clusters go; None where they taught nothing.
         verdict: whether the model follows the instruction; None without one, where it was taught, or where too few
             texts are there to say.
@@ -327,7 +328,9 @@ class Clustering:
             "known_answers": None if known is None else asdict(known),
         }
         if self.categories is not None:
-            document |= {"floor": self.categories.floor, "not_learned": self.not_learned, "margins": dict(self.margins)}
+            document |= {"floor": self.categories.floor, "not_learned": self.not_learned}
+        if self.margins:
+            document["margins"] = dict(self.margins)
         if self.several:
             places = self.places.items()
             document["places"] = {id: list(map(ordinal, numbers)) for id, numbers in places if len(numbers) > 1}
