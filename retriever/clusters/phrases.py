@@ -23,6 +23,7 @@ _NAMED = 3  # answers in such a title
 _WORD = re.compile("[\\w'\u2019]+")
 _SAYING_LITTLE = frozenset("a an the it its it's is was are were very really just quite".split())
 _SAME = {"not": "no", "n't": "no"}
+_DENIES = re.compile("\\b(?:no|not|never|none|nothing|nobody|neither|nor|without|cannot)\\b|n['\u2019]t\\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +80,18 @@ def title(answers: Sequence[str], cosines: NDArray[np.float32]) -> Title:
     """Return a title that is true of half of a group or more, or that names some of its answers as examples.
 
     It is the answer that most members gave, be it with more words, where these are half of them; else ``such as`` with
-    up to three answers, the commonest, and of equals those nearest to the centre.
+    up to three answers, the commonest, and of equals those nearest to the centre. An answer with a "not" is not the one
+    without it, and one that says nothing is no example.
 
     Args:
         answers: of the group's rows, one or more.
         cosines: (n,) of the rows with the group's centre.
     """
-    phrases, bags = counted(answers), list(map(_roots, answers))
+    phrases, bags = counted(answers), [(_roots(answer), _denies(answer)) for answer in answers]
     covered = {
-        phrase: sum(roots <= bag for bag in bags) if (roots := _roots(phrase.text)) else phrase.rows
+        phrase: sum(roots <= bag and denies == _denies(phrase.text) for bag, denies in bags) if roots else phrase.rows
         for phrase in phrases
+        for roots in [_roots(phrase.text)]
     }
     widest = max(phrases, key=lambda phrase: covered[phrase])  # the commonest of equals
     if covered[widest] >= HALF * len(answers):
@@ -101,9 +104,14 @@ def _roots(answer: str) -> frozenset[str]:
     return frozenset() if empty_answer(answer) else frozenset(map(stem, text_words(answer)))
 
 
+def _denies(answer: str) -> bool:
+    return _DENIES.search(folded(answer)) is not None
+
+
 def _such_as(answers: Sequence[str], phrases: Sequence[Phrase], cosines: NDArray[np.float32]) -> Title:
     near: dict[str, float] = {}
     for answer, cosine in zip(answers, cosines.tolist(), strict=True):
         near[key_of(answer)] = max(near.get(key_of(answer), cosine), cosine)
-    named = sorted(phrases, key=lambda phrase: (-phrase.rows, -near[key_of(phrase.text)], phrase.text))[:_NAMED]
+    said = [phrase for phrase in phrases if not empty_answer(phrase.text)]
+    named = sorted(said, key=lambda phrase: (-phrase.rows, -near[key_of(phrase.text)], phrase.text))[:_NAMED]
     return Title(SUCH_AS + ", ".join(phrase.text for phrase in named), named[0].rows / len(answers))
