@@ -101,6 +101,7 @@ def tool_arguments(
 
     def parameter(option: Option) -> inspect.Parameter:
         bounds = {"le": most[option.name]} if option.name in most else {}
+        bounds |= {"ge": 0} if option.optional and option.least else {}  # 0 stands for None
         return _parameter(option.name, Annotated[option.plain_type, _field(option, **bounds)], option.plain_default)
 
     return _with_signature(map(parameter, public(kind, leave_out)))

@@ -22,11 +22,13 @@ def for_clients(result: SearchResult) -> SearchResult:
 
 
 def made_for_clients(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON object of clusters, categories, or proposed ones with its fault worded for clients."""
+    """Return the JSON object of groups with the faults of their language model worded for clients."""
     worded = dict(document)
-    if worded.get("fault"):
-        _LOG.error("A language model could not be asked: %s", worded["fault"])
+    if fault := worded.get("fault"):
+        _LOG.error("A language model could not be asked: %s", fault)
         worded["fault"] = FAULT
+        if "caution" in worded:
+            worded["caution"] = worded["caution"].replace(fault, FAULT)
     if worded.get("sampled"):
         worded["sampled"] = made_for_clients(worded["sampled"])
     return worded

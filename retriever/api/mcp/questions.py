@@ -155,9 +155,10 @@ async def diagnose(
 
 
 def _caution(clustering: "Clustering") -> str:
-    """Return the caution of a clustering, its verdict as agents are told it."""
-    verdict = clustering.verdict
-    return clustering.caution if verdict is None else clustering.caution.replace(verdict.sentence, verdict_of(verdict))
+    """Return the caution of a clustering, its verdict and its fault as agents are told them."""
+    worded = made_for_clients({"caution": clustering.caution, "fault": clustering.fault})
+    caution, verdict = str(worded["caution"]), clustering.verdict
+    return caution if verdict is None else caution.replace(verdict.sentence, verdict_of(verdict))
 
 
 def _sampled(clustering: "Clustering") -> dict[str, Any]:
