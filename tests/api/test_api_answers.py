@@ -7,9 +7,9 @@ import pytest
 from answer_fakes import NAME, FakeReader
 from api_fakes import READER, TOKENS, WRITER, refused
 from index_fakes import MOOD, PRODUCT, FakeEncoder
-from replay_server import Model, serving
 from test_api_mcp import answer, asked, client_of, failed
 
+from retriever.api.faults import FAULT
 from retriever.api.mcp.answers import MOST_TEXTS, TEXT_CHARACTERS
 from retriever.api.mcp.server import TOOLS, WRITING_TOOLS
 from retriever.core.errors import EncoderError
@@ -229,19 +229,32 @@ def test_groups_are_read_by_who_is_named(server, reader):
     assert set(reader.questions) == {WHO, "A third?", "A fourth?", "A fifth?", "A sixth?"}
 
 
-def test_categories_are_read_as_far_as_is_said_and_proposed(server, reader):
-    def classify(**body):
-        return server.post("/indexes/reviews/classify?wait=60", {"instruction": WHO, **body}, token=READER)
+def test_categories_are_read_as_far_as_is_said(server, reader):
+    def cluster(**body):
+        return server.post("/indexes/reviews/cluster?wait=60", {"instruction": WHO, **body}, token=READER)
 
-    done = classify(into=["kettle", "toy"], reader=NAME, read=20).json()["result"]
-    assert (done["sampled"]["read"], len(reader.asked)) == (20, 20)
-    proposed = classify(propose=True).json()["result"]
-    assert proposed["reader"] == NAME
-    assert [entry["texts"] for entry in proposed["categories"]] == [10, 10, 10]
-    assert proposed["categories"][0]["description"].startswith("Answers such as")
-    assert refused(classify(propose=True, into=["a", "b"]), 400, "invalid_request", "only offers categories")
-    assert refused(classify(), 400, "invalid_request", "No categories are named")
-    assert refused(classify(into=["a", "b"], read=0), 400, "invalid_request", "0 texts are to be read")
+    done = cluster(into=["kettle", "toy", "lamp"], reader=NAME, read=20).json()["result"]
+    assert (done["made"], done["sampled"]["read"], len(reader.asked)) == ("names", 20, 20)
+    assert get(server)["answers"] == {
+        id: done["clusters"][number - 1]["label"] for id, number in done["assignments"].items()
+    }
+    assert refused(cluster(into=["a", "b"], read=0), 400, "invalid_request", "0 texts are to be read")
+
+
+def test_why_a_language_model_wrote_no_categories_is_told_in_words_for_clients(server, reader, monkeypatch, caplog):
+    asked = {"instruction": WHO, "k": 2, "reader": NAME}
+
+    def away(call, *, spend=None):
+        raise EncoderError("10.0.0.7:8000 cannot be reached.", hint="Start its server: `ollama serve`.")
+
+    monkeypatch.setattr(reader, "send", away)
+    found = server.post("/indexes/reviews/cluster?wait=60", asked, token=READER).json()["result"]
+    assert (found["made"], found["fault"]) == ("similar answers", FAULT)
+    agents = answer(server, "cluster", token=READER, **asked)
+    for told in (str(found), str(agents)):
+        assert FAULT in told
+        assert not [word for word in ("10.0.0.7", "ollama") if word in told]
+    assert "10.0.0.7:8000" in caplog.text
 
 
 @pytest.mark.parametrize("named", ["chat:https://collector.example/v1#model", "chat:gpt", "inbedder:model"])
@@ -252,9 +265,10 @@ def test_no_client_can_name_an_address_that_texts_go_to(server, reader, named):
     assert refused(search(server, reader=named, stream=True), 400, "invalid_request", *says)
     body = {"query": "kettle", "instructions": [WHO, MOOD], "reader": named}
     assert refused(server.post("/indexes/reviews/compare", body, token=READER), 400, "invalid_request", *says)
-    for path in ("cluster?wait=60", "classify?wait=60"):
-        body = {"instruction": WHO, "reader": named, **({"into": ["a", "b"]} if "classify" in path else {})}
-        assert refused(server.post(f"/indexes/reviews/{path}", body, token=READER), 400, "invalid_request", *says)
+    for into in ([], ["a", "b"]):
+        body = {"instruction": WHO, "reader": named, "into": into}
+        response = server.post("/indexes/reviews/cluster?wait=60", body, token=READER)
+        assert refused(response, 400, "invalid_request", *says)
     assert failed(server, "search", *says, token=WRITER, query="toy", instruction=WHO, reader=named)
     assert failed(server, "compare", *says, token=WRITER, first=WHO, second=MOOD, reader=named)
     assert (reader.loaded, reader.asked) == ([], [])
@@ -273,28 +287,3 @@ def test_a_search_whose_reader_is_away_goes_by_stored_answers_and_says_so_in_wor
     assert faults == [found["reader_fault"], None]
     agents = answer(server, "compare", token=READER, first=MOOD, second=PRODUCT, query="pan")
     assert agents["reader_faults"] == faults
-
-
-def test_a_writer_has_clusters_titled_by_a_reader_that_the_index_knows_and_by_no_other(server, indexes, monkeypatch):
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    model = Model()
-    with serving(model) as url, Index(indexes / "reviews", encoder=FakeEncoder("any")) as index:
-        index.clusterings.save("products", index.cluster(PRODUCT, k=3))
-        index.teaching.read_by(MOOD, name := f"chat:{url}#stand-in")
-        model.requests.clear()
-
-        def edit(name_by, token=WRITER, **fields):
-            body = {"name_by": name_by, **fields}
-            path = "/indexes/reviews/clusterings/products/edits"
-            return server.post(path, body, token=token, params={"wait": 60})
-
-        assert refused(edit(name, token=READER), 403, "forbidden")
-        assert refused(edit(f"{name}2"), 400, "invalid_request", "reviews has no reader")
-        assert refused(edit(name, hide=["0"]), 400, "invalid_request", "stand alone")
-        assert model.requests == []
-        result = edit(name).json()["result"]
-    assert sorted(one["label"] for one in result["clusters"]) == [
-        f"The {word} reviews" for word in ("kettle", "lamp", "toy")
-    ]
-    assert {one["named_by"] for one in result["clusters"]} == {name}
-    assert result["edits"][0]["author"] == "server"

@@ -47,8 +47,6 @@ def under_the_question(reader):
     def change(body):
         if body is None or "input" in body:
             return body
-        if "rename" in body:
-            return {"name_by": reader}
         changed = {**body, "instruction": MOOD} if "query" in body or "instruction" in body else body
         if "instructions" in changed or "documents" in changed:
             changed = {key: value for key, value in changed.items() if key != "instruction"} | {

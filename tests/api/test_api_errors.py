@@ -84,7 +84,7 @@ def test_hints_name_fields_and_no_commands(hint, shown):
 def server(make, serve, indexes, encoder):
     folder = make()
     with Index(folder, encoder=encoder) as index:
-        index.clusterings.save("wishes", index.clusterings.classify(PRODUCT, ["kettle", "toy"]))
+        index.clusterings.save("wishes", index.cluster(PRODUCT, into=["kettle", "toy"]))
     return serve(tokens=TOKENS)
 
 

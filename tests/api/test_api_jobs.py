@@ -184,7 +184,6 @@ def test_the_end_of_a_server_waits_no_longer_than_it_says(make, serve, encoder):
     assert refused(server.post("/v1/embeddings", {"input": "a"}), 429, "busy", "is stopping")
 
 
-CLASSIFY = "/indexes/reviews/classify"
 SAVED = "/indexes/reviews/clusterings/products"
 WAITED = {"params": {"wait": 60}}
 
@@ -193,16 +192,21 @@ WAITED = {"params": {"wait": 60}}
 def saved(make, serve, indexes, encoder):
     make(texts=[f"a {word} {n}" for n, word in enumerate(["kettle", "toy", "lamp"] * 4)])
     with Index(indexes / "reviews", encoder=encoder) as index:
-        index.clusterings.save("products", index.clusterings.classify(PRODUCT, ["kettle", "toy"]))
+        index.clusterings.save("products", index.cluster(PRODUCT, into=["kettle", "toy"]))
     return serve(tokens=TOKENS)
 
 
 def test_categories_come_as_the_command_line_gives_them(saved, indexes, encoder):
     body = {"instruction": PRODUCT, "into": ["kettle", {"name": "toy", "description": "a toy"}], "several": True}
-    result = done(saved.post(CLASSIFY, body, token=READER, **WAITED))
+    result = done(saved.post(CLUSTER, body, token=READER, **WAITED))
     assert [(one["label"], one["description"]) for one in result["clusters"]] == [("kettle", ""), ("toy", "a toy")]
     assert (result["assignments"]["r1"], result["assignments"]["r2"]) == (1, 2)
-    assert result["several"] is True
+    assert (result["made"], result["several"]) == ("names", True)
+    one = saved.post(CLUSTER, {**body, "into": ["kettle"]}, token=READER, **WAITED)
+    assert refused(one, 400, "invalid_request", "There are 1 categories")
+    both = saved.post(CLUSTER, {**body, "k": 2}, token=READER, **WAITED)
+    assert refused(both, 400, "invalid_request", "exclude each other")
+    assert refused(saved.post(CLUSTER, {**body, "k": 0}, token=READER, **WAITED), 400, "invalid_request", "k")
 
 
 def test_saved_clusterings_are_named_and_shown(saved):

@@ -164,12 +164,21 @@ def test_documents_are_counted(server):
 
 
 def test_clusters_have_names_sizes_and_examples(server):
-    found = answer(server, "cluster", instruction=PRODUCT, k=3, by="half")
+    found = answer(server, "cluster", instruction=PRODUCT, k=3, by=["half"])
     assert found["status"] == "done"
     assert sorted(group["label"] for group in found["groups"]) == ["kettle", "lamp", "toy"]
     assert [group["size"] for group in found["groups"]] == [10, 10, 10]
     assert found["groups"][0]["by"]["half"] == {"0": 5, "1": 5}
+    assert (found["made"], {group["holds"] for group in found["groups"]}) == ("vectors", {1.0})
     assert failed(server, "cluster", "colour", where="colour = 1")
+
+
+def test_agents_name_categories_and_send_nothing_for_what_they_leave_out(server):
+    nothing = {"k": 0, "by": [], "where": "", "reader": ""}
+    found = answer(server, "cluster", instruction=PRODUCT, into=["kettle", "lamp", "toy"], **nothing)
+    assert [(group["label"], group["size"]) for group in found["groups"]] == [("kettle", 10), ("lamp", 10), ("toy", 10)]
+    assert found["made"] == "names"
+    assert failed(server, "cluster", "There are 1 categories", instruction=PRODUCT, into=["kettle"])
 
 
 @pytest.fixture

@@ -3,11 +3,12 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from api_fakes import READER, TOKENS, WAIT, WRITER, refused
+from api_fakes import READER, TOKENS, WAIT
 from index_fakes import PRODUCT, FakeEncoder
 from replay_server import Model, serving
 from test_api_mcp import answer
 
+from retriever.api.faults import FAULT
 from retriever.api.settings import READING
 from retriever.core.errors import InputError
 from retriever.index.asking.limits import ReadingLimits, read_limits
@@ -127,16 +128,15 @@ def test_a_request_whose_minutes_are_over_reads_no_further(reading, model):
     assert read(model) < 20
 
 
-def test_titles_beyond_a_limit_are_refused_and_categories_are_made_without_the_model(reading, model):
-    server = reading("")
-    cluster(server, read="all")
+def test_beyond_a_limit_groups_are_made_without_the_model(reading, model):
+    cluster(reading(""), read="all")
     server = reading("[day]\nmax_texts = 0\n")
-    (name,) = server.service.index("reviews").teaching.readers()
-    edits = "/indexes/reviews/clusterings/products/edits"
-    assert refused(server.post(edits, {"name_by": name}, token=WRITER, params={"wait": WAIT}), 403, "reading_limit")
-    body = {"instruction": WHO, "propose": True}
-    proposed = server.post("/indexes/reviews/classify", body, token=READER, params={"wait": WAIT}).json()["result"]
-    assert len(proposed["categories"]) == 3
+    body = {"instruction": WHO, "k": 2}
+    found = server.post("/indexes/reviews/cluster", body, token=READER, params={"wait": WAIT}).json()["result"]
+    assert (found["made"], found["fault"]) == ("similar answers", FAULT)
+    assert found["caution"].endswith(f"The language model wrote no categories: {FAULT}")
+    agents = answer(server, "cluster", token=READER, instruction=WHO, index="reviews", k=2)
+    assert FAULT in agents["caution"]
     assert model.requests == []
 
 
