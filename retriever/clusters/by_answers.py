@@ -231,7 +231,8 @@ def _clustering(
     numbers = np.array([order.index(each) for each in belongs], dtype=np.int64)
     places = {document.id: (number,) for document, number in zip(material.documents, numbers.tolist(), strict=True)}
     keyed = {key: order.index(number) for key, number in groups.of.items() if number in order}
-    keyed |= {key_of(answer): order.index(each) for answer, each in zip(answers, belongs, strict=True) if each in EMPTY}
+    besides = [(answer, each) for answer, each in zip(answers, belongs, strict=True) if isinstance(each, str)]
+    keyed |= {key_of(answer): order.index(each) for answer, each in besides}
     return Clustering(
         request=request,
         view=shown.view_id,

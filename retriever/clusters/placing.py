@@ -152,10 +152,9 @@ class Answered:
         """
         answers = [words[0] for words in material.answers]
         known = [self.group(answer) for answer in answers]
+        named = [row for row, group in enumerate(known) if group not in (None, self.other)]
         near = Nearest.of(
-            [row for row, group in enumerate(known) if group is not None and not empty_answer(answers[row])],
-            material.vectors,
-            [group or 0 for group in known],
+            [row for row in named if not empty_answer(answers[row])], material.vectors, [group or 0 for group in known]
         )
         return [(self._placed(answers[row], known[row], material.vectors[row], near),) for row in rows]
 
