@@ -10,6 +10,7 @@ from retriever.core.results import OnIndexing
 from retriever.index.completing import complete, complete_with, lacking
 from retriever.index.filtering import request_filter
 from retriever.index.opened import Opened
+from retriever.index.sources.filling import catch_up
 from retriever.index.sources.source import Source
 from retriever.index.sources.taught import Taught
 from retriever.index.verdicts.stored import stored_verdict
@@ -228,7 +229,10 @@ class Clusterings:
     def _completed(self, saved: "Kept", progress: OnIndexing | None) -> Source:
         """Return the view of a saved clustering, completed."""
         served = complete(self._opened, [saved.question], saved.request.where, progress=progress)[0]
-        return next(iter(self._views_of(saved)), served)
+        own = next(iter(self._views_of(saved)), served)
+        if own.in_words:  # answers came, and something else may serve the question by now
+            catch_up(self._opened.sources, own)
+        return own
 
     def _shown(self, saved: "Kept", shown: Source) -> "SavedClustering":
         """Return a saved clustering over what its view holds."""
