@@ -11,6 +11,7 @@ TnT-LLM (Wan et al., KDD 2024, arXiv 2403.12173) writes a taxonomy of summaries 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 
 import numpy as np
 
@@ -144,9 +145,12 @@ def by_lessons(material: Material, shown: Source, request: ClusterRequest, learn
 def _write(asking: _Asking, phrases: Sequence[Phrase], request: ClusterRequest, groups: _Groups) -> bool:
     """Take the categories that the language model writes; return whether there are any.
 
-    Those that say the same are one. An answer that seems to speak to the model is not sent.
+    Those that say the same are one. An answer that seems to speak to the model is not sent. Of equally common answers
+    the hash decides which are sent: documents of a kind often stand together.
     """
-    sent = [phrase for phrase in phrases if not addresses_reader(phrase.text)][:A_CALL]
+    sent = [phrase for phrase in phrases if not addresses_reader(phrase.text)]
+    if len(sent) > A_CALL:
+        sent = sorted(sent, key=lambda phrase: (-phrase.rows, sha256(phrase.text.encode()).digest()))[:A_CALL]
     most = max(2, min(request.k or MOST, MOST))
     texts, rows = [phrase.text for phrase in sent], [phrase.rows for phrase in sent]
     checked = asking.send(CategoriesCall(asking.source.instruction, texts, rows, most), len(sent), groups)
