@@ -79,7 +79,7 @@ def cluster(opened: Opened, shown: Source, request: ClusterRequest) -> Clusterin
 
 def _made(opened: Opened, shown: Source, material: Material, request: ClusterRequest) -> Clustering:
     """Return rows in groups, by who knows them best."""
-    if shown.in_words and not request.several:
+    if shown.in_words:
         return by_answers(opened, shown, material, request)
     if request.into:
         return by_names(opened, shown, material, request)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from retriever.clusters.budget import BUDGET, Read
-from retriever.core.errors import EncoderMismatchError, InputError
+from retriever.core.errors import EncoderMismatchError, InputError, UsageError
 from retriever.core.results import OnIndexing
 from retriever.index.completing import complete, complete_with, lacking
 from retriever.index.filtering import request_filter
@@ -60,7 +60,8 @@ class Clusterings:
     def of(self, requests: "Sequence[ClusterRequest]", *, progress: OnIndexing | None = None) -> "list[Clustering]":
         """Return the clusterings of requests that differ in their instruction alone; errors as for `each`.
 
-        Examples of categories are kept as answers of a person to the instruction.
+        Several categories a text are refused where the instruction is answered in words. Examples of categories are
+        kept as answers of a person to the instruction.
         """
         from retriever.clusters.computing import check, check_fields, cluster
         from retriever.clusters.given import keep_examples
@@ -68,6 +69,12 @@ class Clusterings:
 
         opened, instructions, first = self._opened, [each.instruction or "" for each in requests], requests[0]
         check_fields(opened.store, first)
+        shown = opened.sources.active(instructions[0]) if first.several else None
+        if shown is not None and shown.in_words:
+            raise UsageError(
+                f"{instructions[0]!r} is answered in words: a text has one answer, and so one category.",
+                hint="Leave --several out, or let the encoder read: --reader default.",
+            )
         if any(category.examples for category in first.into):
             keep_examples(opened, instructions[0], first.into)
         faults = [

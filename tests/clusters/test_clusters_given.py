@@ -7,7 +7,7 @@ from teaching_corpus import EXAMPLES
 
 from retriever.clusters.categories import Category
 from retriever.clusters.edit_requests import ClusterEdits
-from retriever.core.errors import InputError
+from retriever.core.errors import InputError, UsageError
 from retriever.core.types import Document
 from retriever.index.teaching.labels import NONE_OF_THESE
 from retriever.store.answers import AnswerTable
@@ -173,7 +173,9 @@ def test_a_moved_document_stays_in_sight_where_answers_in_words_are_sorted(tmp_p
     loads(monkeypatch, FakeReader(NAMES))
     with Index(tmp_path / "index", encoder=FakeEncoder("question"), plain=FakeEncoder("plain")) as index:
         filled(index).teaching.read_by(PRODUCT, NAME)
-        index.clusterings.save("products", index.cluster(PRODUCT, into=NAMES, several=True))
+        with pytest.raises(UsageError, match="a text has one answer"):
+            index.cluster(PRODUCT, into=NAMES, several=True)
+        index.clusterings.save("products", index.cluster(PRODUCT, into=NAMES))
         found = move(index, d4="lamp")
         assert found.places["d4"] == (2,)
         assert found.material.answers[[one.id for one in found.material.documents].index("d4")] == ["lamp"]
