@@ -2,7 +2,8 @@
 
 A call's user message is ``{"questions": [...], "texts": [{"id": "1", "text": "..."}]}``; the reply holds
 ``{"answers": [{"id": "1", "answers": ["..."]}]}``, or lines such as ``1: answer`` where no JSON was asked for. A call
-with ``answers`` asks for categories of them, another without questions for the title of a cluster.
+with ``answers`` asks which of them meet its ``query``, or for categories of them; another without questions asks for
+the title of a cluster.
 """
 
 import json
@@ -30,6 +31,14 @@ def categories_of(call):
     return [{"name": word, "definition": f"It is a {word}.", "ids": of} for word, of in ids.items()]
 
 
+def grades_of(call):
+    """Grade an answer by whether it has a word of the query."""
+    words = set(call["query"].split())
+    return [
+        {"id": item["id"], "grade": "yes" if words & set(item["answer"].split()) else "no"} for item in call["answers"]
+    ]
+
+
 def first_word(text, question):
     """Answer with the first word of the text that is known; a text about nothing says nothing."""
     return next((ANSWERS[word] for word in text.lower().replace(",", " ").split() if word in ANSWERS), "not said")
@@ -55,6 +64,7 @@ class Model:
         whole: what it says of a whole call, as a list of items; takes the place of ``answer``.
         title: the object that it says of a cluster, whose call it is given.
         categories: the list of categories that it makes of answers, whose call it is given.
+        grades: the list of grades that it gives to answers, whose call it is given.
         refuses: what it refuses: the forms ``json_schema`` and ``json_object``, the keyword ``minItems`` of a schema,
             ``max_tokens``, ``temperature``, messages of the ``system``.
         models: that it lists.
@@ -70,6 +80,7 @@ class Model:
     whole: object = None
     title: object = title_of
     categories: object = categories_of
+    grades: object = grades_of
     refuses: set = field(default_factory=set)
     models: tuple = ()
     piece: int = 0
@@ -103,6 +114,8 @@ class Model:
     def completion(self, request):
         """Give the completion without faults."""
         call = asked(request)
+        if "query" in call:
+            return completion(json.dumps({"grades": self.grades(call)}))
         if "answers" in call:
             return completion(json.dumps({"categories": self.categories(call)}))
         if "questions" not in call:
