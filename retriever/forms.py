@@ -42,17 +42,17 @@ def command_options(
     def annotated(option: Option) -> Any:  # noqa: ANN401 - an annotation
         if option.name == argument:
             return Annotated[option.type, typer.Argument(help=option.help)]
-        names = (
-            [f"-{option.name}"]
-            if len(option.name) == 1
-            else [f"--{option.name.replace('_', '-')}"]
-            if option.type is bool
-            else []
-        )
+        names = [f"-{option.name}"] if len(option.name) == 1 else [_switch(option)] if option.type is bool else []
         return Annotated[option.type, typer.Option(*names, help=option.help, hidden=option.advanced)]
 
     options = public(kind, leave_out)
     return _with_signature(_parameter(option.name, annotated(option), option.default) for option in options)
+
+
+def _switch(option: Option) -> str:
+    """Return the name of an option that is on or off, and of one that is on by default the name that puts it off."""
+    name = option.name.replace("_", "-")
+    return f"--{name}/--no-{name}" if option.default else f"--{name}"
 
 
 def tool_arguments(
