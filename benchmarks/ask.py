@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ask_clusters import clusters
-from ask_data import SOURCES, Material, load_material
+from ask_data import SOURCES, Material, load_grades, load_material
 from ask_kills import kills
 from ask_readers import Traffic, on_the_wire, replaying, traffic
 from ask_search import Bench, Curve, Readers, gained, interval, read_all
@@ -64,9 +64,14 @@ def search(bench: Bench) -> dict[str, Any]:
 
 
 def answers(bench: Bench) -> dict[str, Any]:
-    """Return precision@10 by answers in words, all of them right, or some of them another text's."""
+    """Return precision@10 by answers in words, judged or not, all of them right, or some of them another text's."""
     curves = {"plain": bench.plain()}
     pairs = [("answers, lazy", "answers, complete"), ("answers, lazy", "plain"), ("answers, complete", "plain")]
+    for reach in ("lazy", "complete"):
+        curves[f"answers judged, {reach}"] = bench.answered(
+            bench.material.answers(), load_grades(bench.material), complete=reach == "complete"
+        )
+        pairs.append((f"answers judged, {reach}", f"answers, {reach}"))
     for share in (0.0, *WRONG):
         known, name = bench.material.answers(wrong=share), f"answers, {share:.0%} wrong" if share else "answers"
         curves[f"{name}, lazy"] = bench.answered(known)
@@ -96,11 +101,11 @@ def settings(bench: Bench) -> dict[str, Any]:
 
 def wire(bench: Bench) -> dict[str, Any]:
     """Return what searches cost over HTTP, by question, and what faults and orders come to."""
-    material, model = bench.material, replaying(bench.material.answers())
+    material, model = bench.material, replaying(bench.material.answers(), load_grades(bench.material))
     with on_the_wire(model) as reader, bench.opened(bench.copied(bench.base())) as index:
         index.teaching.read_by(material.questions[0].question, reader)
         met = len(model.requests)  # the reader's probes
-        curve = bench.searched(index, reader)
+        curve = bench.searched(index, reader, judge=True)
         lazy = traffic(model, met)
         whole = len(model.requests)
         with bench.opened(bench.copied(bench.base())) as other:

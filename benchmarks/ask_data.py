@@ -13,6 +13,8 @@ from typing import Any
 
 from retriever.core.errors import InputError
 from retriever.core.text import composed
+from retriever.core.unanswered import folded
+from retriever.encoders.answers.judging import Grade
 
 FOLDER = Path(__file__).parent / "data"
 SOURCES = {
@@ -89,6 +91,17 @@ class Material:
                 others = [answer for answer in said if answer != said[row]] if row in mistaken else []
                 answers[text.text, question.question] = chance.choice(others) if others else said[row]
         return answers
+
+
+def load_grades(material: Material) -> dict[tuple[str, str, str], Grade]:
+    """Return how far answers meet the queries of a corpus, by question, query and folded answer."""
+    written = json.loads((FOLDER / "ask_judgements.json").read_text("utf-8"))[material.name]
+    return {
+        (question.question, question.query, folded(answer)): Grade(grade)
+        for question in material.questions
+        for grade, answers in written[question.key].items()
+        for answer in answers
+    }
 
 
 def load_material(name: str, folders: Sequence[Path]) -> Material:

@@ -10,10 +10,11 @@ from typing import Any
 
 from replay_server import Model, asked, serving
 
-from retriever.core.unanswered import NOT_SAID
+from retriever.core.unanswered import NOT_SAID, folded
 from retriever.encoders.answers import loading
 from retriever.encoders.answers.answerer import Answer, Answered, AnswererSpec, C, OnAnswers, Spend, Unread
 from retriever.encoders.answers.call import Call
+from retriever.encoders.answers.judging import Grade, JudgeCall
 from retriever.encoders.answers.wire import estimated_tokens
 
 MODEL = "replay"
@@ -23,16 +24,21 @@ NAME = f"chat:{MODEL}"
 Known = Mapping[tuple[str, str], str]
 """Answers by text and question."""
 
+Grades = Mapping[tuple[str, str, str], Grade]
+"""Grades by question, query and folded answer."""
+
 
 class KnownAnswers:
     """Answers in this process, without a wire.
 
     Args:
         known: the answers.
+        grades: how far they meet queries; without them nothing is judged.
     """
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: Known, grades: Grades | None = None) -> None:
         self._known = known
+        self._grades = grades or {}
         self.asked = 0
 
     @property
@@ -63,14 +69,16 @@ class KnownAnswers:
         return Answered([*answers])
 
     def send(self, call: Call[C], *, spend: Spend | None = None) -> C:
-        """Write nothing but answers."""
-        return call.unusable(Unread.REFUSED)
+        """Look grades up; an answer without a grade is an error. Nothing else is written."""
+        if not isinstance(call, JudgeCall):
+            return call.unusable(Unread.REFUSED)
+        return call.checked(call.reply.model_validate({"grades": graded(call.content(), self._grades)}))
 
 
 @contextmanager
-def in_process(known: Known) -> Iterator[KnownAnswers]:
-    """Let `NAME` stand for known answers."""
-    load, reader = loading.load_answerer, KnownAnswers(known)
+def in_process(known: Known, grades: Grades | None = None) -> Iterator[KnownAnswers]:
+    """Let `NAME` stand for known answers and grades."""
+    load, reader = loading.load_answerer, KnownAnswers(known, grades)
     loading.load_answerer = lambda name: reader
     try:
         yield reader
@@ -85,9 +93,18 @@ def on_the_wire(model: Model) -> Iterator[str]:
         yield f"chat:{address}#{MODEL}"
 
 
-def replaying(known: Known) -> Model:
-    """Return a model that says known answers; of texts that it does not know, the reader's probes, it says nothing."""
-    return Model(answer=lambda text, question: known.get((text, question), NOT_SAID))
+def replaying(known: Known, grades: Grades | None = None) -> Model:
+    """Return a model that says known answers and grades; of other texts, the reader's probes, it says nothing."""
+    return Model(
+        answer=lambda text, question: known.get((text, question), NOT_SAID),
+        grades=lambda call: graded(call, grades or {}),
+    )
+
+
+def graded(call: Mapping[str, Any], grades: Grades) -> list[dict[str, str]]:
+    """Return the grades that a call for them asks for."""
+    about = call["question"], call["query"]
+    return [{"id": item["id"], "grade": grades[*about, folded(item["answer"])]} for item in call["answers"]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from ask_data import Material, Question
-from ask_readers import NAME, Known, in_process
+from ask_readers import NAME, Grades, Known, in_process
 from numpy.typing import NDArray
 
 from retriever.clusters.arithmetic.kmeans import spherical_kmeans
@@ -123,12 +123,19 @@ class Bench:
         with self.opened(self.copied(self.whole() if complete else self.base()), options) as index:
             return self.searched(index, DEFAULT)
 
-    def answered(self, known: Known, *, complete: bool = False, options: SearchOptions | None = None) -> Curve:
-        """Search under the questions by answers in words, given in this process."""
-        with in_process(known), self.opened(self.copied(self.base()), options) as index:
+    def answered(
+        self,
+        known: Known,
+        grades: Grades | None = None,
+        *,
+        complete: bool = False,
+        options: SearchOptions | None = None,
+    ) -> Curve:
+        """Search under the questions by answers in words, given in this process; with grades they are judged."""
+        with in_process(known, grades), self.opened(self.copied(self.base()), options) as index:
             if complete:
                 read_all(index, [question.question for question in self.material.questions], NAME)
-            return self.searched(index, NAME)
+            return self.searched(index, NAME, judge=grades is not None)
 
     def taught(self, known: Known) -> Curve:
         """Search where ``default`` read all texts, and 60 of them taught it with their answers, put into groups.
@@ -157,18 +164,26 @@ class Bench:
         labels = zip(said, groups.labels, strict=True)
         return {id: names[label] for id, label in labels if label in names}
 
-    def searched(self, index: Index, reader: str | None, on_question: Callable[[], None] | None = None) -> Curve:
+    def searched(
+        self,
+        index: Index,
+        reader: str | None,
+        on_question: Callable[[], None] | None = None,
+        *,
+        judge: bool = False,
+    ) -> Curve:
         """Search under every question and judge every answer.
 
         Args:
             index: the index.
             reader: who reads; None for searches without a question.
             on_question: called after each.
+            judge: whether the reader judges the first answers against the query.
         """
         rows: list[list[SearchResult]] = []
         for question in self.material.questions:
             instruction = question.question if reader else None
-            request = SearchRequest(question.query, instruction=instruction, reader=reader, k=K)
+            request = SearchRequest(question.query, instruction=instruction, reader=reader, k=K, judge=judge)
             rows.append(list(index.search_progressively(request)))
             if on_question is not None:
                 on_question()

@@ -51,13 +51,7 @@ def command_options(
     def annotated(option: Option) -> Any:  # noqa: ANN401 - an annotation
         if option.name == argument:
             return Annotated[option.type, typer.Argument(help=option.help)]
-        names = (
-            [f"-{option.name}"]
-            if len(option.name) == 1
-            else [f"--{option.name.replace('_', '-')}"]
-            if option.type is bool
-            else []
-        )
+        names = [f"-{option.name}"] if len(option.name) == 1 else [_switch(option)] if option.type is bool else []
         number = _number_from(option.least) if option.optional and option.plain_type is int else None
         shown = "<number>" if number else None
         return Annotated[
@@ -83,6 +77,12 @@ def _number_from(least: int | None) -> Callable[[str], int | None]:
         return int(given)
 
     return number
+
+
+def _switch(option: Option) -> str:
+    """Return the name of an option that is on or off, and of one that is on by default the name that puts it off."""
+    name = option.name.replace("_", "-")
+    return f"--{name}/--no-{name}" if option.default else f"--{name}"
 
 
 def tool_arguments(

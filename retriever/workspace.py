@@ -24,6 +24,7 @@ from retriever.index.filtering import request_filter
 from retriever.index.generations import IndexType
 from retriever.index.indexing import IndexingOptions
 from retriever.index.opened import Opened
+from retriever.index.search import grading
 from retriever.index.search.patterns import found_by_pattern
 from retriever.index.search.searcher import Searcher
 from retriever.index.sources.encoders import BaseEncoder
@@ -193,8 +194,8 @@ class Index(Closing):
             queries, request = [like.text] * len(requests), replace(request, like=like.parent_id)
         views = self._opened.views
         opened = self._opened
-        ask = partial(completing.ask, opened)
-        searcher = Searcher(opened.store, views, lambda: opened.sources, opened.search_options, ask)
+        ask, judge = partial(completing.ask, opened), partial(grading.judge, opened)
+        searcher = Searcher(opened.store, views, lambda: opened.sources, opened.search_options, ask, judge)
         for results in searcher.search(queries, request, on_texts):
             views.note_use(result.view for result in results if result.view is not None)
             yield [views.calibration.rated(self._with_verdict(result)) for result in results]

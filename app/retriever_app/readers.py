@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from retriever.clusters.titles import TEXTS_A_TITLE
+
 from retriever.core.errors import EncoderError
 from retriever.core.requests import SearchOptions
 from retriever.core.types import Document

@@ -62,7 +62,7 @@ def search(
         if not json:
             _render(opened, results, explain=explain)  # before seconds go into the verdict
             say_known(results[0].known_answers)
-            _say_fault(results)
+            _say_fault(opened, results)
         results = _judged(opened, results)
     if json:
         documents = [result.to_json() for result in results]
@@ -115,10 +115,11 @@ def _render(opened: "Index", results: list["SearchResult"], *, explain: bool) ->
         _render_hits(result.hits if explain else result.shown.hits, explain=explain)
 
 
-def _say_fault(results: list["SearchResult"]) -> None:
+def _say_fault(opened: "Index", results: list["SearchResult"]) -> None:
     """Say why the language model that serves the instruction cannot be asked; nothing where it can."""
     fault = next((result.reader_fault for result in results if result.reader_fault), None)
-    if fault is not None and not isinstance(fault, ReadingLimitError):  # the line on what was spent says that
+    told = isinstance(fault, ReadingLimitError) and opened.teaching.spent.unread  # in the line on what was spent
+    if fault is not None and not told:
         output.say(printable(f"The reader cannot be asked: {fault}"))
 
 

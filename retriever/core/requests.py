@@ -56,6 +56,11 @@ class SearchRequest:
         None, "Regular expression that texts match: '(?i)charg(er|ing)'; with or without a query.", longest=LONGEST
     )
     reader: str | None = option(None, READER)
+    judge: bool = option(
+        True,
+        "Have the language model that serves the question judge the first answers against the query.",
+        advanced=True,
+    )
     steps: int | None = option(None, "K soft tokens for the query (GIRCSE).", least=1, public=False)
 
     def __post_init__(self) -> None:

@@ -14,6 +14,7 @@ from index_fakes import FAULT, FakeEncoder
 
 from retriever.core.errors import InputError
 from retriever.core.requests import SearchOptions
+from retriever.core.unanswered import folded
 
 RESULTS = Path(__file__).parents[2] / "benchmarks/results/ask.json"
 THINGS = ("kettle", "toy", "lamp")
@@ -41,6 +42,27 @@ def test_answers_find_what_encoders_cannot_see(bench):
     assert answered.score().value == 1.0 == bench.reachable().value
     assert plain.score().value < 0.7
     assert plain.read.tolist() == answered.read.tolist() == [[0.0]]  # nothing is left to read
+
+
+def test_a_judged_search_goes_by_grades_and_a_missing_one_is_an_error(bench):
+    known = MATERIAL.answers()
+    grades = {(FAULT, "kettle", thing): "no" if thing == "kettle" else "yes" for thing in THINGS}
+    assert bench.answered(known, grades, complete=True).score().value == 0.0
+    del grades[FAULT, "kettle", "toy"]
+    with pytest.raises(KeyError):
+        bench.answered(known, grades, complete=True)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_judgement_is_of_an_answer_to_its_question_and_no_answer_has_two(name):
+    written = json.loads((FOLDER / "ask_judgements.json").read_text("utf-8"))[name]
+    questions = json.loads((FOLDER / "ask_questions.json").read_text("utf-8"))[name]
+    assert list(written) == [question["key"] for question in questions]
+    rows = [json.loads(line) for line in (FOLDER / f"ask_{name}.jsonl").read_text("utf-8").splitlines()]
+    for key, grades in written.items():
+        judged = Counter(folded(answer) for answers in grades.values() for answer in answers)
+        assert set(judged.values()) == {1}
+        assert judged.keys() <= {folded(row["answers"][key]) for row in rows}
 
 
 def test_a_lazy_search_reads_in_rounds_and_reports_each(bench):

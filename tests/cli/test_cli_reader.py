@@ -35,11 +35,14 @@ def test_a_reader_answers_a_search_and_stays(indexed, model, name):
     assert ran.code == 0, ran.err
     assert "[lamp]" in ran.out.splitlines()[0]
     assert "read under the question: 5 of 5" in ran.err
-    assert "A language model was sent 5 texts" in ran.err
+    assert "A language model was sent 8 texts" in ran.err  # and three of them answers, to judge
     calls = len(model.requests)
-    again = indexed("search", "kettle", "--instruction", WHO, "-k", "1")
+    again = indexed("search", "kettle", "--instruction", WHO, "-k", "1", "--no-judge")
     assert "[kettle]" in again.out
     assert len(model.requests) == calls
+    for _ in range(2):
+        assert "[kettle]" in indexed("search", "kettle", "--instruction", WHO, "-k", "1").out
+    assert len(model.requests) == calls + 1  # the answers were judged against this query, once
     rows = [one for one in indexed("views", "--json").document["views"] if one["instruction"] == WHO]
     assert [(one["encoder"], one["vectors"]) for one in rows] == [(name, 5)]
 
@@ -134,7 +137,7 @@ def test_a_cluster_of_a_sample_names_the_search_that_reads_more_of_it(indexed, n
     said = next(line for line in ran.err.splitlines() if line.startswith("More of the first, "))
     program, *command = shlex.split(said.partition(": ")[2])
     assert program == "retriever"
-    assert "A language model was sent 1 text: about" in indexed(*command).err
+    assert "A language model was sent 4 texts: about" in indexed(*command).err
     assert "More of" not in indexed("cluster", "--instruction", WHO, "-k", "2").err
 
 
@@ -289,14 +292,14 @@ def test_refused_texts_are_counted_with_the_reason_and_asked_about_again_on_requ
     loads(monkeypatch, fake)
     asked = ["search", "lamp", "--instruction", WHO]
     ran = indexed(*asked, "--reader", fake.name)
-    assert "A language model was sent 5 texts: about" in ran.err
+    assert "A language model was sent 6 texts: about" in ran.err
     assert "2 texts got no answer: The model or its server refused to answer. (2)" in ran.err
     assert indexed("answers", "--instruction", WHO).err == f"3 of 5 texts have an answer: 3 by {fake.name}.\n"
     fake.silent.clear()
     indexed(*asked)
     assert len(fake.asked) == 5
     assert "2 refused texts can be asked about again" in indexed("answers", "--instruction", WHO, "--again").err
-    assert "A language model was sent 2 texts: about" in indexed(*asked).err
+    assert "A language model was sent 3 texts: about" in indexed(*asked).err
     assert fake.asked[5:] == ["The kettle broke.", "The toy broke."]
 
 
@@ -307,8 +310,8 @@ def test_answers_and_status_say_who_answered_and_what_was_sent(indexed, name, wr
     said = f"5 of 5 texts have an answer: 4 by {name}, 1 by people.\n"
     assert indexed("answers", "--instruction", WHO, corrected).err == said
     sent = indexed("status", "--json").document["sent"]
-    assert sent["texts"] == 5 and sent["tokens"] > 0
-    assert f"Language models were sent 5 texts until now: about {sent['tokens']:,} tokens" in indexed("status").out
+    assert sent["texts"] == 8 and sent["tokens"] > 0
+    assert f"Language models were sent 8 texts until now: about {sent['tokens']:,} tokens" in indexed("status").out
 
 
 @pytest.mark.parametrize(

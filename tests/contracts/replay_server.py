@@ -2,8 +2,8 @@
 
 A call's user message is ``{"questions": [...], "texts": [{"id": "1", "text": "..."}]}``; the reply holds
 ``{"answers": [{"id": "1", "answers": ["..."]}]}``, or lines such as ``1: answer`` where no JSON was asked for. A call
-with ``answers`` asks for categories of them, or with ``categories`` for the one of each; another without questions for
-the title of a cluster.
+with ``answers`` asks which of them meet its ``query``, for the one of its ``categories`` that each belongs to, or for
+categories of them.
 """
 
 import json
@@ -40,6 +40,14 @@ def places_of(call):
     ]
 
 
+def grades_of(call):
+    """Grade an answer by whether it has a word of the query."""
+    words = set(call["query"].split())
+    return [
+        {"id": item["id"], "grade": "yes" if words & set(item["answer"].split()) else "no"} for item in call["answers"]
+    ]
+
+
 def first_word(text, question):
     """Answer with the first word of the text that is known; a text about nothing says nothing."""
     return next((ANSWERS[word] for word in text.lower().replace(",", " ").split() if word in ANSWERS), "not said")
@@ -66,6 +74,7 @@ class Model:
         title: the object that it says of a cluster, whose call it is given.
         categories: the list of categories that it makes of answers, whose call it is given.
         places: the list of places that it gives to answers among categories, whose call it is given.
+        grades: the list of grades that it gives to answers, whose call it is given.
         refuses: what it refuses: the forms ``json_schema`` and ``json_object``, the keyword ``minItems`` of a schema,
             ``max_tokens``, ``temperature``, messages of the ``system``.
         models: that it lists.
@@ -82,6 +91,7 @@ class Model:
     title: object = title_of
     categories: object = categories_of
     places: object = places_of
+    grades: object = grades_of
     refuses: set = field(default_factory=set)
     models: tuple = ()
     piece: int = 0
@@ -117,6 +127,8 @@ class Model:
         call = asked(request)
         if "categories" in call:
             return completion(json.dumps({"answers": self.places(call)}))
+        if "query" in call:
+            return completion(json.dumps({"grades": self.grades(call)}))
         if "answers" in call:
             return completion(json.dumps({"categories": self.categories(call)}))
         if "questions" not in call:

@@ -5,6 +5,7 @@ import time
 from retriever.core.unanswered import NOT_SAID
 from retriever.encoders.answers import loading
 from retriever.encoders.answers.answerer import Answer, Answered, AnswererSpec, Unread
+from retriever.encoders.answers.judging import CheckedGrades, Grade, JudgeCall
 
 NAME = "chat:fake"
 
@@ -20,6 +21,11 @@ class FakeReader:
         stop_after: raise KeyboardInterrupt once so many answers were kept.
         error: raised once a text that it is about is reached.
         error_at: that text.
+
+    Attributes:
+        grades: what it says of answers to a query, by query and answer; yes to all others. In its place an
+            error that is raised, or why no reply can be used.
+        judged: the calls for that.
     """
 
     def __init__(self, answers, *, name=NAME, host="", silent=(), stop_after=None, error=None, error_at=""):
@@ -33,6 +39,8 @@ class FakeReader:
         self.asked = []
         self.questions = []
         self.probes = 0
+        self.grades = {}
+        self.judged = []
 
     @property
     def spec(self):
@@ -68,7 +76,14 @@ class FakeReader:
         return Answered(answers, failures)
 
     def send(self, call, *, spend=None):
-        return call.unusable(Unread.REFUSED)
+        if not isinstance(call, JudgeCall):
+            return call.unusable(Unread.REFUSED)
+        self.judged.append(call)
+        if isinstance(self.grades, Exception):
+            raise self.grades
+        if isinstance(self.grades, Unread):
+            return call.unusable(self.grades)
+        return CheckedGrades([Grade(self.grades.get((call.query, answer), "yes")) for answer in call.answers])
 
 
 def loads(monkeypatch, *readers):

@@ -62,6 +62,10 @@ class CountedReader(FakeReader):
             self._index.sent.append(Sent(self._index.command, self.name, self.host, question, text))
         return super().answer(texts, question, **options)
 
+    def send(self, call, **options):
+        self._index.hosts_of_calls.append(self.host)
+        return super().send(call, **options)
+
 
 def load(description):
     """Give the encoder of a description."""
@@ -73,11 +77,12 @@ class PromiseIndex:
 
     Attributes:
         sent: every text sent so far.
+        hosts_of_calls: where calls went that hold answers alone, such as to have them judged.
         command: what is running.
     """
 
     def __init__(self, folder):
-        self.sent, self.command = [], ""
+        self.sent, self.hosts_of_calls, self.command = [], [], ""
         self._folder, self._moves = folder, 0
         self.readers = {name: CountedReader(name, self) for name in HOSTS}
         self._index = Index(self._path, encoder=FakeEncoder("question"), plain=FakeEncoder("plain"), load=load)

@@ -264,7 +264,9 @@ class PromiseMachine(RuleBasedStateMachine):
             assert self.limit is None or before + now <= self.limit, f"{before + now} texts, {self.limit} are allowed"
 
     def require_consent(self, sent):
-        assert {each.host for each in sent} <= {"", *self.allowed}, "texts go to a host that nobody allowed"
+        hosts = {each.host for each in sent}.union(self.index.hosts_of_calls)
+        assert hosts <= {"", *self.allowed}, "texts or answers go to a host that nobody allowed"
+        self.index.hosts_of_calls.clear()
 
     def require_new(self, sent):
         asked = [(each.reader, each.question, each.text) for each in sent]

@@ -23,6 +23,9 @@ from retriever.store.database import Store
 from retriever.store.filters import Filter
 from retriever.store.views import View
 
+STEP = 1e-4
+"""Of the score between two texts that only their places set apart."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ranking:

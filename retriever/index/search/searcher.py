@@ -14,14 +14,13 @@ import numpy as np
 from retriever.core.errors import ConsentError, EncoderError, IndexDamagedError, ReadingLimitError, RetrieverError
 from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.results import SearchPath, SearchResult, Settling
-from retriever.core.types import Embeddings, Ids
+from retriever.core.types import Ids
 from retriever.index.asking.limits import KEPT_HINT
 from retriever.index.encoding import OnTexts, texts_read, with_steps
 from retriever.index.filtering import request_filter
 from retriever.index.open_views import OpenViews
 from retriever.index.search.auto import auto_mode
-from retriever.index.search.beside import Beside, nearest_beside, plain_queries
-from retriever.index.search.fusion import Fusion
+from retriever.index.search.grading import Judge, graded
 from retriever.index.search.lazy import (
     Found,
     Queries,
@@ -33,7 +32,8 @@ from retriever.index.search.lazy import (
     texts_to_read,
 )
 from retriever.index.search.patterns import holding
-from retriever.index.search.rankings import Answer, Answers, Ranking, as_results, cut, lexical, nearest, places
+from retriever.index.search.ranker import Ranker
+from retriever.index.search.rankings import Answer, Answers, Ranking, as_results, places
 from retriever.index.search.settling import (
     Asked,
     First,
@@ -41,14 +41,16 @@ from retriever.index.search.settling import (
     Round,
     Unfinished,
     changed_hits,
+    lacks_answers,
     note_settled,
     noted_answers,
     same_hits,
 )
+from retriever.index.search.tiers import in_tiers, with_tiers
 from retriever.index.search.view_searcher import LoadedView
 from retriever.index.selection import require_fitting
 from retriever.index.sources.answers import Answers as AnswersInWords
-from retriever.index.sources.catalog import Sources
+from retriever.index.sources.catalog import Sources, sources_of
 from retriever.index.sources.filling import catch_up, encode_queries
 from retriever.index.sources.source import Source
 from retriever.index.verdicts.judging import judge_view, sampled, wants_judging
@@ -60,9 +62,6 @@ T = TypeVar("T")
 Ask = Callable[[Source, Ids, OnTexts | None], int]
 """Has a language model answer about texts for a source; gives how many stay unread (`index.completing.ask`)."""
 
-STEP = 1e-4
-"""Of the score between two texts that a view lacks, in the order of the candidates."""
-
 
 class Searcher:
     """Searches one index.
@@ -73,6 +72,7 @@ class Searcher:
         sources: gives what serves instructions.
         options: how far a search goes.
         ask: has language models answer; None asks nobody.
+        judge: has them judge answers; None asks nobody.
     """
 
     def __init__(
@@ -82,14 +82,15 @@ class Searcher:
         sources: Callable[[], Sources],
         options: SearchOptions,
         ask: Ask | None = None,
+        judge: Judge | None = None,
     ) -> None:
         self._store = store
         self._views = views
         self._sources = sources
         self._options = options
         self._ask = ask
-        self._fusion = Fusion(store, views.calibration, options)
-        self._answer_fusion = Fusion(store, views.calibration, options.among_answers())
+        self._judge_answers = judge
+        self._ranker = Ranker(store, views, options)
 
     def search(
         self, queries: Sequence[str], request: SearchRequest, on_texts: OnTexts | None = None
@@ -144,11 +145,18 @@ class Searcher:
         if search.request.mode == "auto":
             search = replace(search, request=replace(search.request, mode=auto_mode(search.request)))
         now = self._capped(search)
-        pool = self._by_words(now)
         if now.request.mode == "lexical":
-            by_words = [Answer(best, None, {}, places(best.ids)) for best in pool.words]
-            return self._answered(now, Answers(None, "base", by_words))
-        return self._by_vectors(search, now, pool)
+            return self._by_words_alone(now)
+        return self._by_vectors(search, now, self._ranker.by_words(now))
+
+    def _by_words_alone(self, now: Asked) -> First:
+        """Answer by words, for which no encoder is loaded; of the instruction counts whether texts answer it."""
+        instruction = now.request.instruction
+        source = sources_of(self._store).active(instruction) if instruction else None
+        view = self._views.loaded(source.view) if source and source.in_words and source.view else None
+        pool = self._ranker.by_words(now, 0 if view is None else len(view.empty_answers))
+        answers = Answers(None, "base", [Answer(best, None, {}, places(best.ids)) for best in pool.words])
+        return self._answered(now, answers if view is None else in_tiers(answers, now.queries, view))
 
     def _by_vectors(self, search: Asked, now: Asked, pool: Found) -> First:
         """Answer from the view that serves the instruction; where that lacks most texts, from the base view."""
@@ -156,11 +164,12 @@ class Searcher:
         source = sources.of(request.instruction or "")
         base, view = sources.base, self._loaded(sources, source)
         weighed = source.evidence and request.like is None
-        if view is not None and (source == base or view.coverage(pool.allowed) == 1):
+        whole = view is not None and (source == base or view.coverage(pool.allowed) == 1)
+        if view is not None and whole and not self._judges(source, request):
             (vectors,) = encode_queries([source], now.queries, request.steps)
             if weighed:
-                pool = replace(pool, beside=self._beside(now, sources, pool))
-            answers = self._in_view(request, source, view, vectors, pool)
+                pool = replace(pool, beside=self._ranker.beside(now, sources, pool))
+            answers = self._ranker.in_view(now, source, view, vectors, pool)
             return self._answered(now, replace(answers, steps=_steps(source, request)))
         base_view = self._loaded(sources, base)
         if base_view is None:
@@ -174,16 +183,18 @@ class Searcher:
         )
         settled, since = (noted.answers is not None, noted.newest) if noted is not None else (False, 0)
         if noted is not None and noted.answers is not None and (search.where is None or search.where.known is None):
-            answers = replace(noted.answers, steps=_steps(source, request), answer_words=source.answer_words)
-            return self._answered(now, answers)
-        pool = self._in_base(request, queries, pool)
+            path: SearchPath = "complete" if whole else "lazy"
+            steps, answer_words = _steps(source, request), source.answer_words
+            return self._answered(now, replace(noted.answers, path=path, steps=steps, answer_words=answer_words))
+        pool = self._ranker.in_base(request, queries, pool)
         if view is not None and (mostly_filled(view, pool.allowed) or noted is not None or not queries.read):
-            answers = self._in_view(request, source, view, queries.shown(), pool)
+            answers = self._ranker.in_view(now, source, view, queries.shown(), pool)
             answers = replace(answers, steps=_steps(source, request))
         else:
-            dense = [cut(ranking, self._depth(request)) for ranking in pool.plain]
-            answers = self._fused(request, base_view, dense, queries.plain, replace(pool, beside=None))
-        unfinished = Unfinished(search, queries, pool, since) if queries.read and not settled else None
+            answers = self._ranker.fused(request, base_view, pool.plain, queries.plain, replace(pool, beside=None))
+            answers = in_tiers(answers, now.queries, view) if view is not None and source.in_words else answers
+        ended = settled and not self._judges(source, request)  # a filter by answers ranks, and is judged, anew
+        unfinished = Unfinished(search, queries, pool, since) if queries.read and not ended else None
         return self._answered(now, answers, unfinished)
 
     def _loaded(self, sources: Sources, source: Source) -> LoadedView | None:
@@ -216,20 +227,46 @@ class Searcher:
                 return False
             results = last.results
             whole = all(result.path == "complete" for result in results)
-            same = before is not None and read > 0 and same_hits(before, results)
+            same = before is not None and read > 0 and same_hits(before, results) and not lacks_answers(begun, results)
             exhausted = not wanted and reading.read == len(reading.tried)
             changed = None if before is None else changed_hits(before, results)
             stopped = reading.fault is not None  # what cannot be read now may be another time
             settled = not stopped and (whole or exhausted or same)
             final = settled or stopped or not read or number + 1 == most
+            if final and not stopped:
+                last = self._graded(reading, last)
+                results = last.results
             if settled or (final and read and not stopped):  # asked again, the search gives the same list
-                note_settled(self._store, begun.asked, self._options, last)
-            progress = Settling(number + 1, reading.read, changed, settled)
+                note_settled(self._store, begun.asked, self._options, last, ranked=reading.fault is None)
+            progress = Settling(number + 1, reading.read, changed, settled and reading.fault is None)
             yield [replace(result, final=final, settling=progress, reader_fault=reading.fault) for result in results]
             if final:
                 return True
             before = results
         return True
+
+    def _judges(self, source: Source, request: SearchRequest) -> bool:
+        """Return whether a language model judges the answers that a search finds."""
+        wanted = request.judge and request.like is None and self._judge_answers is not None
+        return wanted and isinstance(source, AnswersInWords) and bool(source.by.name)
+
+    def _graded(self, reading: Reading, last: Round) -> Round:
+        """Have the first answers judged, and put the texts in the tiers of the grades.
+
+        Where the language model cannot be asked, the reading notes why, and the list stays.
+        """
+        asked, source = self._capped(reading.begun.asked), reading.begun.queries.source
+        judge = self._judge_answers
+        if judge is None or not isinstance(source, AnswersInWords) or not self._judges(source, asked.request):
+            return last
+        pairs = zip(asked.queries, last.answers.answers, strict=True)
+        try:
+            tiers = [graded(source, query, answer.ranking, judge) for query, answer in pairs]
+        except (ConsentError, EncoderError, ReadingLimitError) as error:
+            reading.fault = error
+            return last
+        answers = with_tiers(last.answers, tiers)
+        return Round(answers, self._steadily(lambda: self._answered(asked, answers)).results)
 
     def _serves(self, begun: Unfinished) -> bool:
         """Return whether the same source serves the instruction as when the queries came, beside the same base view."""
@@ -350,7 +387,7 @@ class Searcher:
             view = self._loaded(queries.sources, queries.source)
             if view is None or not self._serves(begun):
                 return []
-            depth = max(self._options.candidates, self._depth(begun.asked.request))
+            depth = max(self._options.candidates, self._ranker.depth(begun.asked.request))
             teachers = [self._views.loaded(queries.base), *self._views.complete_beside(queries.source.root)]
             return learned_rankings(self._store, teachers, view, queries.shown(), depth, begun.found.allowed)
 
@@ -361,88 +398,10 @@ class Searcher:
         if view is None or not self._serves(begun):
             return None
         if pool.state != state_of(self._store, queries.base):
-            pool = self._in_base(now.request, queries, self._by_words(now))
-        answers = self._in_view(now.request, queries.source, view, queries.shown(), pool)
+            pool = self._ranker.in_base(now.request, queries, self._ranker.by_words(now))
+        answers = self._ranker.in_view(now, queries.source, view, queries.shown(), pool)
         answers = replace(answers, steps=_steps(queries.source, now.request))
         return Round(answers, self._answered(now, answers).results)
-
-    def _by_words(self, search: Asked) -> Found:
-        """Find what the filter allows and what the words of the queries find, where they have a say."""
-        request = search.request
-        words = [Ranking([], []) for _ in search.queries]
-        if request.mode != "dense" and request.like is None:
-            depth = max(self._options.candidates, self._views.reach(request.k) + 1)
-            words = lexical(self._store, search.queries, depth, search.where)
-        return Found(None if search.where is None else self._store.documents.matching(search.where), words)
-
-    def _in_base(self, request: SearchRequest, queries: Queries, pool: Found) -> Found:
-        """Find the nearest in the base view to the queries, under either instruction where one encoder made both."""
-        comparable = [queries.plain] if queries.asked is None else [queries.plain, queries.asked]
-        depth = max(self._options.candidates, self._depth(request))
-        base = self._views.loaded(queries.base)
-        beside = nearest_beside(base, np.concatenate(comparable), depth, pool.allowed)
-        half = len(queries.plain)
-        under = beside.rankings[half:] or [Ranking([], []) for _ in beside.rankings]
-        weighed = beside if queries.source.evidence and request.like is None else None
-        state = state_of(self._store, queries.base)
-        return replace(pool, plain=beside.rankings[:half], asked=under, state=state, beside=weighed)
-
-    def _beside(self, search: Asked, sources: Sources, pool: Found) -> Beside | None:
-        """Search the base view for what is weighed beside; None where there is none."""
-        view = self._loaded(sources, sources.base)
-        if view is None:
-            return None
-        queries = sources.base.encoder.encode_queries(plain_queries(search.queries, search.request))
-        return nearest_beside(view, queries, self._depth(search.request, fused=True), pool.allowed)
-
-    def _in_view(
-        self, request: SearchRequest, source: Source, view: LoadedView, vectors: Embeddings, pool: Found
-    ) -> Answers:
-        """Find what is nearest in a view to the queries' vectors (n, dim), as its source has them.
-
-        Less alike are candidates that the view lacks, in the base view's order.
-        """
-        towards, fusion = view.centred(vectors), self._answer_fusion if source.in_words else self._fusion
-        dense = nearest(view, towards, self._depth(request, fused=pool.beside is not None), pool.allowed)
-        if view.coverage(pool.allowed) == 1 or not view.view.key.instruction:
-            return replace(self._fused(request, view, dense, vectors, pool, fusion), answer_words=source.answer_words)
-        answers = []
-        every = zip(vectors, towards, dense, pool.by_vectors(), pool.words, strict=True)
-        for number, (vector, toward, held, candidates, words) in enumerate(every):
-            lacking = view.lacking(np.array(candidates.ids, dtype=np.int64)).tolist()
-            last = min(held.scores, default=0.0)
-            behind = Ranking(
-                held.ids + lacking, held.scores + [last - STEP * place for place in range(1, len(lacking) + 1)]
-            )
-            ranking = fusion.together(view, toward, behind, pool, number)
-            answers.append(Answer(ranking, vector, places(behind.ids), places(words.ids)))
-        return Answers(view.view, "lazy", answers, answer_words=source.answer_words)
-
-    def _fused(
-        self,
-        request: SearchRequest,
-        view: LoadedView,
-        dense: Sequence[Ranking],
-        vectors: Embeddings,
-        pool: Found,
-        fusion: Fusion | None = None,
-    ) -> Answers:
-        """Return rankings by vectors of a whole view, together with those by words and by the base encoder."""
-        path: SearchPath = "complete" if view.view.key.instruction else "base"
-        every = enumerate(zip(view.centred(vectors), dense, strict=True))
-        rankings = [(fusion or self._fusion).together(view, *pair, pool, number) for number, pair in every]
-        pure = not (view.shift.any() or pool.beside)
-        scored = request.mode == "dense" and pure  # the rankings' numbers are the cosines
-        answers = [
-            Answer(ranking, vector, places(by_vector.ids), places(words.ids), scored)
-            for ranking, vector, by_vector, words in zip(rankings, vectors, dense, pool.words, strict=True)
-        ]
-        return Answers(view.view, path, answers)
-
-    def _depth(self, request: SearchRequest, *, fused: bool = False) -> int:
-        """Compute the depth to which the rankings of a request have to go; `rankings` makes hits of their beginning."""
-        reach = self._views.reach(request.k + (request.like is not None))
-        return max(self._options.candidates, reach + 1) if fused or request.mode == "hybrid" else reach
 
     def _capped(self, search: Asked) -> Asked:
         """Return the request for no more hits than there are documents in the state that is read."""

@@ -14,6 +14,7 @@ from retriever.core.errors import RetrieverError
 from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.results import SearchResult
 from retriever.core.types import Embeddings
+from retriever.core.unanswered import empty_answer
 from retriever.index.encoding import OnTexts
 from retriever.index.search.lazy import Found, Queries
 from retriever.index.search.rankings import Answer, Answers, Ranking, beginning
@@ -100,14 +101,28 @@ def changed_hits(before: Sequence[SearchResult], after: Sequence[SearchResult]) 
     return sum(len(set(new).difference(old)) for old, new in pairs)
 
 
+def lacks_answers(begun: Unfinished, results: Sequence[SearchResult]) -> bool:
+    """Return whether hits under a question in words are of texts that nobody read, or that answer nothing.
+
+    A query that is an empty answer looks for the latter.
+    """
+    if not begun.queries.source.in_words:
+        return False
+    sought = [result.hits for result in results if empty_answer(result.query) is None]
+    return any(not hit.words or empty_answer(hit.words[0]) for hits in sought for hit in hits)
+
+
 def _digest(query: str, search: Asked, options: SearchOptions) -> bytes:
     """Return what tells a search from others of the same instruction."""
     request = replace(search.request, query=query, instruction=None, reader=None, like=None)
     return sha256(repr((request, search.request.like, options)).encode()).digest()
 
 
-def note_settled(store: Store, asked: Asked, options: SearchOptions, last: Round) -> None:
-    """Note the rankings that searches have settled on, for when they are asked again."""
+def note_settled(store: Store, asked: Asked, options: SearchOptions, last: Round, *, ranked: bool) -> None:
+    """Note the rankings that searches have settled on, for when they are asked again.
+
+    Where they are not ``ranked`` as they should be, it is noted that there is nothing more to read for them.
+    """
     if last.answers.view is None:
         return
     wanted = asked.request.k + (asked.request.like is not None)
@@ -117,7 +132,8 @@ def note_settled(store: Store, asked: Asked, options: SearchOptions, last: Round
             [content_id, float(score), answer.dense.get(content_id), answer.lexical.get(content_id)]
             for content_id, score in zip(first.ids, first.scores, strict=True)
         ]
-        put = partial(store.settled.put, last.answers.view.view_id, _digest(query, asked, options), rows)
+        noted = rows if ranked else None
+        put = partial(store.settled.put, last.answers.view.view_id, _digest(query, asked, options), noted)
         store.best_effort_write(put)
 
 

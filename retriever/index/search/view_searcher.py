@@ -1,6 +1,6 @@
 """Nearest vectors of one view: its generation and the newer tail, merged, without deleted documents."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from retriever.core.similarity import merge
 from retriever.core.types import Embeddings, Ids, Neighbours
+from retriever.core.unanswered import empty_answer
 from retriever.index.generations import build_options
 from retriever.index.search import centering
 from retriever.index.search.contents import ContentReader, LiveContents, among
@@ -138,6 +139,13 @@ class LoadedView:
         """Vector that is subtracted from a query's vector before the search (dim,); see `centering`."""
         sample = self.contents.sample if self.view.key.instruction else self.contents.ids[:0]
         return centering.shift(self.store, self.view, centering.unbiased(sample, self.holds(sample)))
+
+    @cached_property
+    def empty_answers(self) -> Mapping[int, str]:
+        """The texts whose answer here is empty, with which of `retriever.core.unanswered.EMPTY` it is."""
+        words = self.store.vectors.words(self.view.view_id, self.contents.ids)
+        empty = {content: empty_answer(said[0]) for content, said in words.items() if said}
+        return {content: kind for content, kind in empty.items() if kind is not None}
 
     def centred(self, queries: Embeddings) -> Embeddings:
         """Return queries' vectors (n, dim) less what all vectors of the view have in common: what is searched for."""

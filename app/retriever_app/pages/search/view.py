@@ -60,8 +60,11 @@ def _options() -> None:
             width=200,
         )
         for option in model.further_options():
-            key = state.key(SearchQuestion, option.name)
-            text_box(option.name.capitalize(), key, option.help, max_chars=option.longest or model.LONGEST)
+            key, label = state.key(SearchQuestion, option.name), option.name.capitalize()
+            if option.type is bool:
+                st.checkbox(label, st.session_state.get(key, option.default), key, help=option.help)
+            else:
+                text_box(label, key, option.help, max_chars=option.longest or model.LONGEST)
 
 
 def _like_banner(index: Index, like: str) -> None:
