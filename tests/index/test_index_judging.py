@@ -207,9 +207,9 @@ def test_a_filter_by_answers_is_judged_too(index, reader):
         assert products(results(index, where="answer != 'a toy'")[-1]) == JUDGED_ORDER[4:]
 
 
-def test_new_documents_have_the_list_judged_anew(index, reader):
+def test_new_documents_have_the_list_judged_anew_and_the_same_answers_are_not_sent_again(index, reader):
     results(index)
     index.add([Document("new", "toy of late")])
     *_, last = results(index)
     assert products(last)[:5] == ["toy"] * 5
-    assert len(reader.judged) == 2
+    assert len(reader.judged) == 1
