@@ -299,7 +299,7 @@ def test_refused_texts_are_counted_with_the_reason_and_asked_about_again_on_requ
     indexed(*asked)
     assert len(fake.asked) == 5
     assert "2 refused texts can be asked about again" in indexed("answers", "--instruction", WHO, "--again").err
-    assert "A language model was sent 2 texts: about" in indexed(*asked).err  # the same answers are judged: that is known
+    assert "A language model was sent 2 texts: about" in indexed(*asked).err
     assert fake.asked[5:] == ["The kettle broke.", "The toy broke."]
 
 
