@@ -4,8 +4,9 @@ import json
 
 import pytest
 from answer_fakes import NAME, FakeReader, loads
-from index_fakes import FakeEncoder
+from index_fakes import MOOD, FakeEncoder
 from replay_server import Model, Refusal, asked, categories_of, completion, places_of, serving
+from teaching_corpus import EXAMPLES
 
 from retriever.clusters import by_answers
 from retriever.clusters.categories import Category
@@ -318,6 +319,16 @@ def test_what_says_nothing_later_fits_none_where_there_is_no_such_group(index):
     index.clusterings.save("things", index.cluster(WHO))
     index.teaching.give_answers(WHO, {"d2": "n/a"})
     assert index.clusterings.get("things").fits_none == ["d2"]
+
+
+def test_saved_groups_keep_texts_whose_answers_change_when_the_question_is_taught(moods):
+    said = dict(zip([id for id, _ in EXAMPLES[:3]], ["first", "second", "second"], strict=True))
+    moods.teaching.give_answers(MOOD, said)
+    moods.clusterings.save("moods", moods.cluster(MOOD))
+    moods.teaching.teach(MOOD, EXAMPLES)  # which answers the same texts otherwise
+    found = moods.clusterings.get("moods")
+    assert {id: group(found, id) for id in said} == said
+    assert len(found.new) == len(EXAMPLES) - 3
 
 
 def test_merged_groups_have_the_names_and_definitions_of_both(read, model):

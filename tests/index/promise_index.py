@@ -4,6 +4,7 @@ Everything the state machine of promises calls is a method of `PromiseIndex`, so
 here alone.
 """
 
+import json
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from teaching_corpus import mood
 from retriever.core.errors import ConsentError, EncoderMismatchError, InputError, UsageError
 from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.types import Document
+from retriever.encoders.answers.wire import Format, Reply
 from retriever.index import reembedding
 from retriever.index.asking.limits import ReadingLimits
 from retriever.index.upkeep.archive import import_index
@@ -47,6 +49,16 @@ class Sent:
     text: str
 
 
+@dataclass(frozen=True)
+class Called:
+    """One call about answers that was sent to a language model, with what it held."""
+
+    command: str
+    reader: str
+    host: str
+    content: str
+
+
 class CountedReader(FakeReader):
     """A language model that writes down what it is sent."""
 
@@ -62,9 +74,18 @@ class CountedReader(FakeReader):
             self._index.sent.append(Sent(self._index.command, self.name, self.host, question, text))
         return super().answer(texts, question, **options)
 
-    def send(self, call, **options):
-        self._index.hosts_of_calls.append(self.host)
-        return super().send(call, **options)
+    def send(self, call, *, spend=None):
+        """Put every other answer to the first of two categories, or to none of those that somebody named."""
+        content = call.messages(Format.SCHEMA)[1]["content"]
+        self._index.called.append(Called(self._index.command, self.name, self.host, content))
+        ids = [item["id"] for item in json.loads(content)["answers"]]
+        if "query" in json.loads(content):
+            return super().send(call, spend=spend)
+        if "categories" in json.loads(content):
+            return call.check(Reply(json.dumps({"answers": [{"id": id, "category": "other"} for id in ids]})), None)
+        halves = {"the first": ids[::2], "the second": ids[1::2]}
+        written = [{"name": name, "definition": "Half.", "ids": half} for name, half in halves.items()]
+        return call.check(Reply(json.dumps({"categories": written})), None)
 
 
 def load(description):
@@ -77,12 +98,12 @@ class PromiseIndex:
 
     Attributes:
         sent: every text sent so far.
-        hosts_of_calls: where calls went that hold answers alone, such as to have them judged.
+        called: every call about answers sent so far.
         command: what is running.
     """
 
     def __init__(self, folder):
-        self.sent, self.hosts_of_calls, self.command = [], [], ""
+        self.sent, self.called, self.command = [], [], ""
         self._folder, self._moves = folder, 0
         self.readers = {name: CountedReader(name, self) for name in HOSTS}
         self._index = Index(self._path, encoder=FakeEncoder("question"), plain=FakeEncoder("plain"), load=load)
@@ -180,10 +201,10 @@ class PromiseIndex:
             return None
         return last.view
 
-    def cluster(self, question, k, read):
+    def cluster(self, question, k, into, read):
         """Return clusters; None where consent is wanting, or fewer texts than clusters have an answer."""
         try:
-            return self._index.cluster(question, k=k, read=read)
+            return self._index.cluster(question, k=k, into=into, read=read)
         except (ConsentError, InputError, UsageError):
             return None
 

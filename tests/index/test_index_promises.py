@@ -126,7 +126,9 @@ class PromiseMachine(RuleBasedStateMachine):
         self.run("answer", lambda: self.index.give(question, {id: words}))
         self.given[question].pop(self.documents[id], None)
         self.gone.discard((question, self.documents[id]))
-        if words is not None:
+        if words is None:
+            self.leave_places(question, self.documents[id])
+        else:
             self.given[question][self.documents[id]] = words
         if self.serving[question] not in HOSTS:
             self.choose(question, GIVEN)
@@ -134,8 +136,10 @@ class PromiseMachine(RuleBasedStateMachine):
     @rule(question=QUESTION, forget=st.booleans())
     def teach(self, question, forget):
         if forget:
-            self.require_forgotten(question, self.run("forget", lambda: self.index.forget(question)))
-            self.lose_lessons(question)
+            forgotten = self.run("forget", lambda: self.index.forget(question))
+            self.require_forgotten(question, forgotten)
+            if forgotten:
+                self.lose_lessons(question)
         elif self.teachings < 2 and min(map(len, self.by_mood().values())) >= 3:  # it takes as long as ten other steps
             examples = [(ids[number], answer) for answer, ids in self.by_mood().items() for number in range(3)]
             self.run("teach", lambda: self.index.teach(question, examples))
@@ -156,15 +160,17 @@ class PromiseMachine(RuleBasedStateMachine):
         elif settled:
             self.require_source(question, view)
 
-    @rule(question=QUESTION, k=st.integers(1, 2), read=READ, save=st.sampled_from([True, True, False]))
+    @rule(question=QUESTION, k=st.sampled_from([1, 2, None]), read=READ, save=st.sampled_from([True, True, False]))
     def cluster(self, question, k, read, save):
+        """Group by answers or by vectors; without a number by categories of somebody."""
         texts, read_before = set(self.documents.values()), self.read_by_now(question)
         most = max(0, (len(texts) if read == "all" else read) - len(read_before))
-        found = self.run("cluster", lambda: self.index.cluster(question, k, read), most)
+        into = () if k else ("good", "bad")
+        found = self.run("cluster", lambda: self.index.cluster(question, k, into, read), most)
         if found is None:
             refused = HOSTS.get(self.serving[question], "") not in {"", *self.allowed}
             answered = self.read_by_now(question) | self.given[question].keys() & texts
-            assert refused or len(answered) < k
+            assert refused or len(answered) < (k or 1)
             return
         self.require_source(question, found.view)
         self.require_shares(found)
@@ -248,10 +254,12 @@ class PromiseMachine(RuleBasedStateMachine):
 
     def run(self, command, call, most=0):
         """Return what a command returns, having looked at every text that it sent: at most ``most``."""
+        calls_before = len(self.index.called)
         with self.index.running(command) as sent:
             result = call()
         self.require_few(command, sent, most)
-        self.require_consent(sent)
+        self.require_consent([*sent, *self.index.called[calls_before:]])
+        self.require_calls_once()
         self.require_new(sent)
         self.paid.update((each.reader, each.question, each.text) for each in sent)
         return result
@@ -264,9 +272,8 @@ class PromiseMachine(RuleBasedStateMachine):
             assert self.limit is None or before + now <= self.limit, f"{before + now} texts, {self.limit} are allowed"
 
     def require_consent(self, sent):
-        hosts = {each.host for each in sent}.union(self.index.hosts_of_calls)
+        hosts = {each.host for each in sent}
         assert hosts <= {"", *self.allowed}, "texts or answers go to a host that nobody allowed"
-        self.index.hosts_of_calls.clear()
 
     def require_new(self, sent):
         asked = [(each.reader, each.question, each.text) for each in sent]
@@ -274,6 +281,11 @@ class PromiseMachine(RuleBasedStateMachine):
         assert not self.paid.intersection(asked), "a text is paid twice"
         answered = {(each.question, each.text) for each in sent if each.text in self.given[each.question]}
         assert answered <= self.gone, "a text is sent that a person answered"
+
+    def require_calls_once(self):
+        called = self.index.called
+        assert {each.command for each in called} <= {"cluster", "search"}, "answers are sent though nobody wants them"
+        assert len({(each.reader, each.content) for each in called}) == len(called), "the same answers are sent twice"
 
     def require_refusal(self, reader):
         assert reader in HOSTS, "nobody asks anybody"
@@ -323,6 +335,13 @@ class PromiseMachine(RuleBasedStateMachine):
         if gone not in self.documents.values():
             self.paid = {sent for sent in self.paid if sent[2] != gone}
             self.gone |= {(question, gone) for question in QUESTIONS}
+
+    def leave_places(self, question, read):
+        """Expect no place of a text that a person withdraws an answer to: it may have no other answer."""
+        ids = {id for id, other in self.documents.items() if other == read}
+        for saved in self.saved.values():
+            if saved.question == question:
+                saved.places = {id: place for id, place in saved.places.items() if id not in ids}
 
     def save(self, name, question, found):
         self.run("save", lambda: self.index.save(name, found))
