@@ -12,7 +12,6 @@ from retriever.clusters.arithmetic.naming import (
     typical_sentence,
 )
 from retriever.core.similarity import normalise
-from retriever.core.words import WholeWords
 
 
 def test_words_of_texts_are_lower_case_without_stop_words_and_numbers():
@@ -76,15 +75,6 @@ def test_labels_are_never_the_same():
     assert labels_of(named) == ["a", "a / b", "b", "unnamed", "unnamed (5)", "z"]
     assert labels_of([["late"], ["Late"]]) == ["late", "Late (2)"]
     assert labels_of([["a"], ["a"], ["a"]]) == ["a", "a (2)", "a (3)"]
-
-
-def test_a_fragment_becomes_the_commonest_word_that_it_begins():
-    texts = [{"charging", "cable"}, {"charging"}, {"charged"}, {"disappointed"}]
-    whole = WholeWords(texts)
-    assert whole.of(["charg", "cable", "charging"]) == ["charging", "cable"]
-    assert whole.of(["disappro"]) == []  # nothing says how it ends
-    assert whole.of(["charge", "electronics"]) == ["charge", "electronics"]  # words, though no text says them
-    assert WholeWords([{"charg"}, {"charg"}, {"charging"}]).of(["charg"]) == ["charg"]  # what people write is a word
 
 
 @pytest.fixture
