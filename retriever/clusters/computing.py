@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from retriever.clusters.arithmetic.choice import choose_k
-from retriever.clusters.arithmetic.kmeans import check_count, spherical_kmeans
+from retriever.clusters.arithmetic.kmeans import check_count, grouped, spherical_kmeans
+from retriever.clusters.beside import clustered_by
 from retriever.clusters.classifying import sorted_by_lessons
 from retriever.clusters.clustering import Clustering, ClusterRequest
 from retriever.clusters.describing import described
@@ -63,7 +64,10 @@ def cluster(store: Store, shown: Source, request: ClusterRequest, learned: Seque
     if not material.documents:
         raise nothing_matches(store, request.where)
     by_lessons = request.k is None and learned and len({words[0] for words in material.answers}) > 1
-    made = sorted_by_lessons(material, shown, request, learned) if by_lessons else _computed(material, shown, request)
+    if by_lessons:
+        made = sorted_by_lessons(material, shown, request, learned)
+    else:
+        made = _computed(store, material, shown, request)
     counted, k = material.once(made.labels.tolist()), len(made.clusters)
     labels, documents = made.labels[counted].tolist(), [material.documents[row] for row in counted]
     spreads = {name: spread(field_values(documents, name, fields), labels, k) for name in request.by}
@@ -77,10 +81,13 @@ def cluster(store: Store, shown: Source, request: ClusterRequest, learned: Seque
     return replace(made, clusters=clusters, months=months)
 
 
-def _computed(material: Material, shown: Source, request: ClusterRequest) -> Clustering:
-    """Return rows in clusters by k-means."""
-    choice = choose_k(material.vectors) if request.k is None else None
-    partition = spherical_kmeans(material.vectors, (request.k if choice is None else choice.k) or 1)
+def _computed(store: Store, material: Material, shown: Source, request: ClusterRequest) -> Clustering:
+    """Return rows in clusters by k-means; cosines and centroids are those of the view."""
+    vectors = clustered_by(store, shown, material)
+    choice = choose_k(vectors) if request.k is None else None
+    partition = spherical_kmeans(vectors, (request.k if choice is None else choice.k) or 1)
+    if vectors is not material.vectors:
+        partition = replace(grouped(material.vectors, partition.labels, partition.k), stability=partition.stability)
     rows = zip(material.documents, partition.labels.tolist(), strict=True)
     return Clustering(
         request=request,

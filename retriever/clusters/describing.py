@@ -9,8 +9,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.clusters.arithmetic.consensus import directions
-from retriever.clusters.arithmetic.kmeans import Partition
+from retriever.clusters.arithmetic.kmeans import Partition, grouped
 from retriever.clusters.arithmetic.naming import (
     KEYWORDS,
     answer_words,
@@ -25,7 +24,6 @@ from retriever.clusters.clustering import Cluster
 from retriever.clusters.material import Material
 from retriever.clusters.phrases import counted, title
 from retriever.clusters.placing import Places
-from retriever.core.words import WholeWords
 from retriever.index.teaching.labels import NONE_OF_THESE
 
 Row = TypeVar("Row")
@@ -101,21 +99,11 @@ def described_anew(
     clusters = {number: Cluster(number) for number in numbers}
     if rows:
         part = material.part(rows)
-        for cluster in described(part, _grouped(part.vectors, labels, len(there)), instruction):
+        for cluster in described(part, grouped(part.vectors, labels, len(there)), instruction):
             number = int(there[cluster.number])
             if number in clusters:
                 clusters[number] = replace(cluster, number=number)
     return clusters
-
-
-def _grouped(vectors: NDArray[np.float32], labels: NDArray[np.int64], k: int) -> Partition:
-    """Return rows (n, dim) in given groups (n,), each of which has a row, as a partition in the order of the groups."""
-    centroids = directions(vectors, labels, k)
-    against = vectors @ centroids.T  # (n, k)
-    own = against[np.arange(len(vectors)), labels]
-    against[np.arange(len(vectors)), labels] = -np.inf
-    margins = own - against.max(axis=1) if k > 1 else own
-    return Partition(centroids, labels.astype(np.int64), own, margins, stability=None)
 
 
 def _most(said: Sequence[Sequence[str]]) -> set[str]:
@@ -137,14 +125,13 @@ def _words(
     An answer that somebody named is none of them where most of the cluster's rows have another.
     """
     written = [text_words(document.text) for document in material.documents]
-    whole = WholeWords(written)
     first = material.answer_words  # what somebody named is a name as it is, of words of the question too
     named = {word.casefold() for words in material.answers for word in words[:first]}
     own = [_most(_of([words[:first] for words in material.answers], labels, number)) for number in range(k)]
     answered = [
         [
             *own[label].intersection(words[:first]),
-            *(word for word in whole.of(answer_words(words[first:], instruction)) if word not in named),
+            *(word for word in answer_words(words[first:], instruction) if word not in named),
         ]
         for words, label in zip(material.answers, labels.tolist(), strict=True)
     ]

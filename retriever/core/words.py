@@ -27,7 +27,7 @@ STOPWORDS = QUERY_STOPWORDS | frozenset(
     above after again aren't because before being below between both can't cannot couldn't didn't doesn't doing
     don't down during each etc few further get got hadn't hasn't haven't having he's here here's hers herself
     him himself how's i'd i'll i'm i've isn't it's itself let's may might most must myself off once one only
-    other ought ours ourselves over own same shall she's shouldn't such that's theirs themselves there's they'd
+    other ought ours ourselves over own per same shall she's shouldn't such that's theirs themselves there's they'd
     they'll they're they've through under until upon very wasn't we'd we'll we're we've weren't what's when's
     where's while who's whom why's won't wouldn't you'd you'll you're you've yours yourself yourselves
     """.split()
