@@ -15,7 +15,7 @@ from retriever.clusters.arithmetic.naming import (
     answer_words,
     central,
     keywords,
-    labels_of,
+    names_that_hold,
     text_words,
     typical_sentence,
     unlike,
@@ -43,9 +43,10 @@ def described(material: Material, partition: Partition, instruction: str | None)
     labels, k = partition.labels, partition.k
     said = None if material.phrases and NONE_OF_THESE in material.phrases else material.phrases
     phrases = [[] if said is None else counted(_of(said, labels, number))[:KEYWORDS] for number in range(k)]
-    answered, written = _words(material, labels, k, instruction)
+    answers, bags = _words(material, labels, k, instruction)
+    answered, written = keywords(answers, labels, k), keywords(bags, labels, k)
     if said is None:
-        names = labels_of([ours or theirs for ours, theirs in zip(answered, written, strict=True)])
+        names = names_that_hold((answered, answers), (written, bags), labels)
     else:
         titles = [title(_of(said, labels, number), partition.cosines[labels == number]) for number in range(k)]
         names, answered = unlike(titles), [[phrase.text for phrase in of] for of in phrases]
@@ -119,8 +120,8 @@ def _of(said: Sequence[Row], labels: NDArray[np.int64], number: int) -> list[Row
 
 def _words(
     material: Material, labels: NDArray[np.int64], k: int, instruction: str | None
-) -> tuple[list[list[str]], list[list[str]]]:
-    """Return by cluster the words that set it apart: those that the model answered, and those of the texts.
+) -> tuple[list[list[str]], list[set[str]]]:
+    """Return the words of every row: those that the model answered, and those of its text.
 
     An answer that somebody named is none of them where most of the cluster's rows have another.
     """
@@ -135,4 +136,4 @@ def _words(
         ]
         for words, label in zip(material.answers, labels.tolist(), strict=True)
     ]
-    return keywords(answered, labels, k), keywords(written, labels, k)
+    return answered, written
