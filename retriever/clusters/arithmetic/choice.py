@@ -18,6 +18,7 @@ FEW, MOST = 5, 12
 """Clusters that are chosen where none hold surely: fewer say little of a corpus, more are not read."""
 
 _TRIED = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 30)
+_RUNGS = (FEW, 8, MOST, 20)
 _LEAST_ROWS = 5  # of the median cluster
 
 
@@ -67,9 +68,9 @@ class Choice:
 
     @property
     def ladder(self) -> list[int]:
-        """The numbers to offer, ascending: the one chosen, two, and those whose clusters are groups and no pairs."""
-        offered = {tried.k for tried in self.curve if tried.apart and tried.median >= _LEAST_ROWS}
-        return sorted(offered | {self.k} | {tried.k for tried in self.curve[:1]})
+        """The numbers to offer, ascending: the one chosen, two, and of a few others those whose clusters are groups."""
+        groups = {tried.k for tried in self.curve if tried.apart and tried.median >= _LEAST_ROWS}
+        return sorted({self.k, *groups.intersection(_RUNGS), *(tried.k for tried in self.curve[:1])})
 
     @property
     def sentence(self) -> str:
