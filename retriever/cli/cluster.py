@@ -27,7 +27,7 @@ from retriever.core.text import printable
 from retriever.forms import command_options, made
 
 if TYPE_CHECKING:
-    from retriever.clusters.arithmetic.choice import Choice
+    from retriever.clusters.arithmetic.choice import Choice, Tried
     from retriever.clusters.clustering import Cluster, Clustering
     from retriever.clusters.edit_requests import ClusterEdits
     from retriever.clusters.saved import SavedClustering
@@ -198,11 +198,18 @@ def _chosen(choice: "Choice", *, explain: bool) -> str:
     if not choice.curve:
         return f"{clusters}: the texts are too few, or too alike, for more."
     if explain:
-        curve = ", ".join(f"{point.k}: {point.silhouette:.3f}" for point in choice.curve)
-        return f"{clusters} by mean silhouette among the numbers that hold ({curve})."
-    if choice.holds:
-        return f"{clusters}: of the numbers whose clusters are stable, the one that separates the texts best."
-    return f"{clusters}: the number that holds best when made again."
+        curve = ", ".join(f"{tried.k}: {_steadiness(tried)}" for tried in choice.curve)
+        return f"{clusters}; agreement of halves of the texts, less that by chance: {curve}."
+    others = [str(number) for number in choice.ladder if number != choice.k]
+    return (
+        f"{clusters}. {choice.sentence} Others: -k {', '.join(others)}." if others else f"{clusters}. {choice.sentence}"
+    )
+
+
+def _steadiness(tried: "Tried") -> str:
+    if tried.stability is None:
+        return "not known"
+    return f"{tried.stability.halves - (tried.stability.chance or 0.0):.2f}"
 
 
 def size_of(found: "Clustering", number: int, size: int, documents: int) -> str:

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from retriever.clusters.arithmetic.choice import Choice
 from retriever.clusters.arithmetic.consensus import REPEATED, Stability
+from retriever.clusters.arithmetic.naming import HALF
 from retriever.clusters.budget import BUDGET, Read
 from retriever.clusters.categories import Category, checked
 from retriever.clusters.fields import Spread
 from retriever.clusters.material import Material
-from retriever.clusters.phrases import HALF, Phrase
+from retriever.clusters.phrases import Phrase
 from retriever.clusters.placing import CategoryNames, Centroids, Places, Placing
 from retriever.clusters.reading import Sampled
 from retriever.clusters.references import ordinal

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from retriever.clusters.arithmetic.choice import choose_k
-from retriever.clusters.arithmetic.kmeans import check_count, spherical_kmeans
+from retriever.clusters.arithmetic.kmeans import check_count, grouped, spherical_kmeans
+from retriever.clusters.beside import clustered_by
 from retriever.clusters.by_answers import by_answers, by_lessons
 from retriever.clusters.by_names import by_names
 from retriever.clusters.clustering import Clustering, ClusterRequest
@@ -86,13 +87,16 @@ def _made(opened: Opened, shown: Source, material: Material, request: ClusterReq
     learned = list(shown.lessons().answers) if isinstance(shown, Taught) else []
     if request.k is None and learned and len({words[0] for words in material.answers}) > 1:
         return by_lessons(material, shown, request, learned)
-    return _by_vectors(material, shown, request)
+    return _by_vectors(opened.store, material, shown, request)
 
 
-def _by_vectors(material: Material, shown: Source, request: ClusterRequest) -> Clustering:
-    """Return rows in clusters by k-means."""
-    choice = choose_k(material.vectors) if request.k is None else None
-    partition = spherical_kmeans(material.vectors, (request.k if choice is None else choice.k) or 1)
+def _by_vectors(store: Store, material: Material, shown: Source, request: ClusterRequest) -> Clustering:
+    """Return rows in clusters by k-means; cosines and centroids are those of the view."""
+    vectors = clustered_by(store, shown, material)
+    choice = choose_k(vectors) if request.k is None else None
+    partition = spherical_kmeans(vectors, (request.k if choice is None else choice.k) or 1)
+    if vectors is not material.vectors:
+        partition = replace(grouped(material.vectors, partition.labels, partition.k), stability=partition.stability)
     rows = zip(material.documents, partition.labels.tolist(), strict=True)
     return Clustering(
         request=request,

@@ -9,14 +9,13 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.clusters.arithmetic.consensus import directions
-from retriever.clusters.arithmetic.kmeans import Partition
+from retriever.clusters.arithmetic.kmeans import Partition, grouped
 from retriever.clusters.arithmetic.naming import (
     KEYWORDS,
     answer_words,
     central,
     keywords,
-    labels_of,
+    names_that_hold,
     text_words,
     typical_sentence,
     unlike,
@@ -25,7 +24,6 @@ from retriever.clusters.clustering import Cluster
 from retriever.clusters.material import Material
 from retriever.clusters.phrases import counted, title
 from retriever.clusters.placing import Places
-from retriever.core.words import WholeWords, stem
 from retriever.index.teaching.labels import NONE_OF_THESE
 
 Row = TypeVar("Row")
@@ -45,11 +43,10 @@ def described(material: Material, partition: Partition, instruction: str | None)
     labels, k = partition.labels, partition.k
     said = None if material.phrases and NONE_OF_THESE in material.phrases else material.phrases
     phrases = [[] if said is None else counted(_of(said, labels, number))[:KEYWORDS] for number in range(k)]
-    bags, written = _words(material, labels, k, instruction)
-    answered = keywords(bags, labels, k)
+    answers, bags = _words(material, labels, k, instruction)
+    answered, written = keywords(answers, labels, k), keywords(bags, labels, k)
     if said is None:
-        names = labels_of([ours or theirs for ours, theirs in zip(answered, written, strict=True)])
-        holds = [_covered(names[number], _of(bags, labels, number)) if answered[number] else 1.0 for number in range(k)]
+        names, holds = names_that_hold((answered, answers), (written, bags), labels)
     else:
         titles = [title(_of(said, labels, number), partition.cosines[labels == number]) for number in range(k)]
         names, holds = unlike([each.text for each in titles]), [each.holds for each in titles]
@@ -105,21 +102,11 @@ def described_anew(
     clusters = {number: Cluster(number) for number in numbers}
     if rows:
         part = material.part(rows)
-        for cluster in described(part, _grouped(part.vectors, labels, len(there)), instruction):
+        for cluster in described(part, grouped(part.vectors, labels, len(there)), instruction):
             number = int(there[cluster.number])
             if number in clusters:
                 clusters[number] = replace(cluster, number=number)
     return clusters
-
-
-def _grouped(vectors: NDArray[np.float32], labels: NDArray[np.int64], k: int) -> Partition:
-    """Return rows (n, dim) in given groups (n,), each of which has a row, as a partition in the order of the groups."""
-    centroids = directions(vectors, labels, k)
-    against = vectors @ centroids.T  # (n, k)
-    own = against[np.arange(len(vectors)), labels]
-    against[np.arange(len(vectors)), labels] = -np.inf
-    margins = own - against.max(axis=1) if k > 1 else own
-    return Partition(centroids, labels.astype(np.int64), own, margins, stability=None)
 
 
 def _most(said: Sequence[Sequence[str]]) -> set[str]:
@@ -135,27 +122,20 @@ def _of(said: Sequence[Row], labels: NDArray[np.int64], number: int) -> list[Row
 
 def _words(
     material: Material, labels: NDArray[np.int64], k: int, instruction: str | None
-) -> tuple[list[list[str]], list[list[str]]]:
-    """Return the words that the model answered by row, and by cluster those of the texts that set it apart.
+) -> tuple[list[list[str]], list[set[str]]]:
+    """Return the words of every row: those that the model answered, and those of its text.
 
     An answer that somebody named is none of them where most of the cluster's rows have another.
     """
     written = [text_words(document.text) for document in material.documents]
-    whole = WholeWords(written)
     first = material.answer_words  # what somebody named is a name as it is, of words of the question too
     named = {word.casefold() for words in material.answers for word in words[:first]}
     own = [_most(_of([words[:first] for words in material.answers], labels, number)) for number in range(k)]
     answered = [
         [
             *own[label].intersection(words[:first]),
-            *(word for word in whole.of(answer_words(words[first:], instruction)) if word not in named),
+            *(word for word in answer_words(words[first:], instruction) if word not in named),
         ]
         for words, label in zip(material.answers, labels.tolist(), strict=True)
     ]
-    return answered, keywords(written, labels, k)
-
-
-def _covered(name: str, bags: Sequence[Sequence[str]]) -> float:
-    """Return the share of a cluster's rows that have a word of its name among their answers."""
-    roots = {stem(word) for word in text_words(name)}
-    return sum(not roots.isdisjoint(map(stem, words)) for words in bags) / len(bags)
+    return answered, written

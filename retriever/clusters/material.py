@@ -8,7 +8,7 @@ import numpy as np
 
 from retriever.core.fingerprint import content_hash
 from retriever.core.types import Document, Embeddings
-from retriever.core.words import distinct
+from retriever.core.words import shown_words
 from retriever.index.selection import is_among, place, selected_contents
 from retriever.index.sources.source import Source
 from retriever.store.database import Store
@@ -22,14 +22,16 @@ class Material:
     Attributes:
         documents: by ascending id; parts in the order of their document.
         vectors: (n, dim) theirs in the view.
-        answers: the model's words for each, those of `words.distinct`.
+        answers: the model's words for each, as `words.shown_words` has them.
         answer_words: how many of them, from the first, are answers as somebody named them.
+        contents: ids of the contents that the rows are of; empty where they are of no index.
     """
 
     documents: Sequence[Document]
     vectors: Embeddings
     answers: Sequence[Sequence[str]]
     answer_words: int = 0
+    contents: Sequence[int] = ()
 
     def part(self, rows: Sequence[int]) -> "Material":
         """Return some of the rows, in this order; one may come several times."""
@@ -86,7 +88,9 @@ def read_material(
     ]
     documents.sort(key=lambda pair: place(pair[0]))
     order = np.array([row for _, row in documents], dtype=np.int64)
-    answer_words = shown.answer_words
-    words = (stored.words[i] for i in order)
-    answers = [[*each[:answer_words], *distinct(each[answer_words:], shown.instruction)] for each in words]
-    return Material([document for document, _ in documents], stored.embeddings[order], answers, answer_words)
+    answers = [
+        shown_words(stored.words[row], document.text, shown.instruction, shown.answer_words)
+        for document, row in documents
+    ]
+    of = stored.content_ids[order].tolist()
+    return Material([document for document, _ in documents], stored.embeddings[order], answers, shown.answer_words, of)

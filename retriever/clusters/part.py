@@ -10,13 +10,14 @@ from retriever.core.results import OnIndexing
 from retriever.index.completing import complete, complete_with, lacking
 from retriever.index.filtering import request_filter
 from retriever.index.opened import Opened
+from retriever.index.profiling import read_columns
 from retriever.index.sources.filling import catch_up
 from retriever.index.sources.source import Source
 from retriever.index.sources.taught import Taught
 from retriever.index.verdicts.stored import stored_verdict
 
 if TYPE_CHECKING:
-    from retriever.clusters.clustering import Clustering, ClusterRequest
+    from retriever.clusters.clustering import Cluster, Clustering, ClusterRequest
     from retriever.clusters.edit_requests import ClusterEdits
     from retriever.clusters.edits import Edit
     from retriever.clusters.reading import Sampled
@@ -259,7 +260,19 @@ class Clusterings:
         verdict = None if lessons is not None else stored_verdict(self._opened.store, shown.view_id)
         sample = replace(self._sampled(clustering, shown), fault=fault) if shown.in_words else None
         examples = {} if lessons is None else self._examples(shown)
-        return replace(clustering, lessons=lessons, verdict=verdict, sampled=sample, examples=examples)
+        clusters = self._with_alerts(clustering)
+        return replace(
+            clustering, clusters=clusters, lessons=lessons, verdict=verdict, sampled=sample, examples=examples
+        )
+
+    def _with_alerts(self, clustering: "Clustering") -> "list[Cluster]":
+        """Return the clusters with what ratings and other fields of their documents say against them."""
+        from retriever.clusters.contradictions import contradictions
+
+        names = {cluster.number: cluster.label for cluster in clustering.clusters if not cluster.empty}
+        stars = read_columns(self).stars or None
+        alerts = contradictions(names, clustering.material.documents, clustering.places, stars)
+        return [replace(cluster, alert=alerts.get(cluster.number, "")) for cluster in clustering.clusters]
 
     def _with_resemblance(self, clustering: "Clustering") -> "Clustering":
         """Return clusters of a question that may not be answered with what they are nearly the same as."""

@@ -9,15 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.clusters.arithmetic.naming import text_words
+from retriever.clusters.arithmetic.naming import HALF, SUCH_AS, text_words
 from retriever.core.unanswered import empty_answer, folded
 from retriever.core.words import stem
-
-HALF = 0.5
-"""Share of a group's members that its title has to hold for."""
-
-SUCH_AS = "such as "
-"""Begins the title of a group that no answer and no word covers half of."""
 
 _NAMED = 3  # answers in such a title
 _WORD = re.compile("[\\w'\u2019]+")

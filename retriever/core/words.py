@@ -1,14 +1,14 @@
 """English words: those that carry no topic, forms of one word, and whole words in place of tokens that only begin one.
 
 A model's answers are words that one token begins, and a token does not say whether it ends its word: "charg" is
-"charging" where the texts say that. English does, for every model: ``core/english_words.txt`` (made by
-docs/tools/english_words.py) lists its words.
+"charging" where the text says that. English does, for every model: ``core/english_words.txt`` (made by
+docs/tools/english_words.py) lists its words, without those that mostly begin others where a token is all there is.
 """
 
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib import resources
 
@@ -27,11 +27,14 @@ STOPWORDS = QUERY_STOPWORDS | frozenset(
     above after again aren't because before being below between both can't cannot couldn't didn't doesn't doing
     don't down during each etc few further get got hadn't hasn't haven't having he's here here's hers herself
     him himself how's i'd i'll i'm i've isn't it's itself let's may might most must myself off once one only
-    other ought ours ourselves over own same shall she's shouldn't such that's theirs themselves there's they'd
+    other ought ours ourselves over own per same shall she's shouldn't such that's theirs themselves there's they'd
     they'll they're they've through under until upon very wasn't we'd we'll we're we've weren't what's when's
     where's while who's whom why's won't wouldn't you'd you'll you're you've yours yourself yourselves
     """.split()
 )
+
+_LEARNED = {"amb": "ambience", "annoy": "annoyance", "che": "cheque", "disappro": "disapproval", "pat": "patio"}
+"""Tokens of which nine of ten training answers that they begin, ten at least, go on alike; encoder 9340485c1f5e."""
 
 _WORD = re.compile(r"[^\W\d_]+")
 _SHORTEST = 3  # letters of a word that says anything
@@ -41,9 +44,30 @@ _VOWEL = re.compile("[aeiouy]")
 _DOUBLED = re.compile(r"([^aeiouylsz])\1$")
 
 
-def in_whole_words(words: Sequence[str], text: str) -> list[str]:
-    """Return a model's words for a text with fragments completed from it, or left out where it does not say how."""
-    return WholeWords([set(_WORD.findall(text.casefold()))]).of(words) if words else []
+def in_whole_words(words: Iterable[str], text: str) -> list[str]:
+    """Return a model's words for a text with fragments completed, each once; those that nothing completes are left out.
+
+    A fragment becomes the commonest word of the text that it begins, itself among them and the first of equals; else
+    the word by which the shipped model's training answers go on.
+    """
+    fragments = {word for word in words if is_fragment(word)}
+    if not fragments:
+        return list(dict.fromkeys(words))
+    written = Counter(_WORD.findall(text.casefold()))
+    whole = (_completed(word, written) if word in fragments else word for word in words)
+    return list(dict.fromkeys(filter(None, whole)))
+
+
+def shown_words(words: Sequence[str], text: str, question: str = "", named: int = 0) -> list[str]:
+    """Return a model's words for a text as everything shows them: whole, each in one form, none of the question's.
+
+    Args:
+        words: as they are stored.
+        text: what they were read out of.
+        question: what was asked.
+        named: how many of the words, from the first, are answers that somebody gave, which stay as they are.
+    """
+    return [*words[:named], *distinct(in_whole_words(words[named:], text), question)]
 
 
 def is_fragment(word: str) -> bool:
@@ -51,6 +75,11 @@ def is_fragment(word: str) -> bool:
     words = _english()
     place = bisect_left(words, word)
     return place < len(words) and words[place] != word and words[place].startswith(word)
+
+
+def _completed(fragment: str, written: Mapping[str, int]) -> str | None:
+    begun = [word for word in written if word.startswith(fragment) and word not in STOPWORDS]
+    return min(begun, key=lambda word: (-written[word], word), default=_LEARNED.get(fragment))
 
 
 @cache
@@ -92,36 +121,3 @@ def stem(word: str) -> str:
     if len(word) > _SHORTEST and word.endswith("y"):
         word = word[:-1] + "i"
     return word.removesuffix("e")
-
-
-class WholeWords:
-    """Completes fragments from what some texts say.
-
-    Args:
-        texts: the different words of every text, in lower case.
-    """
-
-    def __init__(self, texts: Iterable[Iterable[str]]) -> None:
-        self._counts = Counter(word for words in texts for word in words)
-        self._sorted = sorted(self._counts)
-        self._known: dict[str, str | None] = {}
-
-    def of(self, words: Iterable[str]) -> list[str]:
-        """Return words with the fragments among them completed, or left out where no text says how; each once."""
-        return list(dict.fromkeys(whole for word in words if (whole := self._whole(word)) is not None))
-
-    def _whole(self, word: str) -> str | None:
-        if not is_fragment(word):
-            return word
-        if word not in self._known:
-            self._known[word] = self._completed(word)
-        return self._known[word]
-
-    def _completed(self, fragment: str) -> str | None:
-        """Return the commonest word that a fragment begins, itself among them; the first of the alphabet of equals."""
-        completions = []
-        for place in range(bisect_left(self._sorted, fragment), len(self._sorted)):
-            if not self._sorted[place].startswith(fragment):
-                break
-            completions.append(self._sorted[place])
-        return max(completions, key=lambda word: self._counts[word], default=None)

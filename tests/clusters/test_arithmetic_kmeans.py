@@ -5,7 +5,7 @@ from sklearn.metrics import adjusted_rand_score
 from threadpoolctl import threadpool_limits
 
 from retriever.clusters.arithmetic import choice, consensus, kmeans, projection
-from retriever.clusters.arithmetic.choice import choose_k
+from retriever.clusters.arithmetic.choice import FEW, Choice, Tried, choose_k
 from retriever.clusters.arithmetic.consensus import WHOLE, Stability
 from retriever.clusters.arithmetic.kmeans import assign, spherical_kmeans
 from retriever.clusters.arithmetic.projection import project
@@ -112,8 +112,51 @@ def test_k_is_chosen_among_what_holds():
     nothing = choose_k(cloud)
     assert not nothing.holds
     assert not any(tried.holds for tried in nothing.curve)
-    steadiness = {tried.k: tried.stability.repeated + tried.stability.halves for tried in nothing.curve}
-    assert steadiness[nothing.k] == max(steadiness.values())
+    assert nothing.k == FEW
+
+
+def test_a_long_cloud_that_is_cut_in_two_the_same_each_time_has_no_groups():
+    """The halves agree on where its longest axis is cut, and so do those of rows without any groups."""
+    draw = np.random.default_rng(0)
+    cloud = normalise(np.hstack([draw.normal(size=(200, 1)) * 0.3, 1 + draw.normal(size=(200, 9)) * 0.05]))
+    two = choose_k(cloud).curve[0]
+    assert two.stability.halves > consensus.HALVES
+    assert not two.apart
+    assert not two.holds
+    assert choose_k(cloud).k >= FEW
+
+
+def tried(k, halves, chance, silhouette=0.1, median=9.0):
+    return Tried(k, silhouette, Stability(0.5, halves, chance), median)
+
+
+@pytest.mark.parametrize(
+    ("curve", "number"),
+    [
+        ([tried(2, 0.9, 0.8), tried(5, 0.4, 0.2), tried(8, 0.4, 0.2), tried(10, 0.3, 0.2)], 8),  # the finest apart
+        ([tried(5, 0.4, 0.2), tried(12, 0.4, 0.2), tried(14, 0.5, 0.1)], 12),  # more are not read
+        ([tried(5, 0.4, 0.2), tried(12, 0.4, 0.2, median=4.5)], 5),  # groups of a few rows are none
+        ([tried(2, 0.5, 0.4), tried(6, 0.3, 0.2), tried(8, 0.3, 0.2)], 6),  # none is apart
+        ([tried(2, 0.5, 0.4), tried(4, 0.3, 0.2)], 4),  # too few rows for five
+        ([Tried(4, 0.1, Stability(1, 0.9, 0.4)), Tried(6, 0.2, Stability(1, 0.9, 0.4)), tried(8, 0.5, 0.1)], 6),
+        ([], 1),
+    ],
+)
+def test_the_number_by_hand(curve, number):
+    assert choice._chosen(curve) == number
+
+
+def test_the_ladder_has_the_number_chosen_two_and_those_that_are_groups():
+    curve = [tried(2, 0.9, 0.8), tried(5, 0.4, 0.2), tried(8, 0.4, 0.2), tried(10, 0.3, 0.2), tried(14, 0.5, 0.1)]
+    assert Choice(10, curve).ladder == [2, 5, 8, 10]
+    assert Choice(6, [tried(2, 0.9, 0.8), tried(6, 0.3, 0.2)]).ladder == [2, 6]
+
+
+def test_rows_alone_in_their_cluster_do_not_count_in_stability(monkeypatch):
+    labels = np.array([0] * 5 + [1] * 5 + [2])
+    joins = np.array([0] * 5 + [1] * 5 + [1])
+    monkeypatch.setattr(consensus, "_runs", lambda *_: np.stack([labels, joins]))
+    assert consensus._halves(np.eye(11, dtype=np.float32), 3, labels, np.random.default_rng(0)) == 1.0
 
 
 def test_a_higher_silhouette_that_does_not_hold_is_passed_over(monkeypatch):

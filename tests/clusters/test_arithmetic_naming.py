@@ -8,11 +8,11 @@ from retriever.clusters.arithmetic.naming import (
     central,
     keywords,
     labels_of,
+    names_that_hold,
     text_words,
     typical_sentence,
 )
 from retriever.core.similarity import normalise
-from retriever.core.words import WholeWords
 
 
 def test_words_of_texts_are_lower_case_without_stop_words_and_numbers():
@@ -78,13 +78,27 @@ def test_labels_are_never_the_same():
     assert labels_of([["a"], ["a"], ["a"]]) == ["a", "a (2)", "a (3)"]
 
 
-def test_a_fragment_becomes_the_commonest_word_that_it_begins():
-    texts = [{"charging", "cable"}, {"charging"}, {"charged"}, {"disappointed"}]
-    whole = WholeWords(texts)
-    assert whole.of(["charg", "cable", "charging"]) == ["charging", "cable"]
-    assert whole.of(["disappro"]) == []  # nothing says how it ends
-    assert whole.of(["charge", "electronics"]) == ["charge", "electronics"]  # words, though no text says them
-    assert WholeWords([{"charg"}, {"charg"}, {"charging"}]).of(["charg"]) == ["charg"]  # what people write is a word
+LABELS = np.array([0] * 4 + [1] * 4)
+
+
+def test_a_name_that_half_of_the_documents_answer_is_kept_and_rare_words_are_not_in_it():
+    answers = [["kitchen"], ["kitchen"], ["kitchen"], ["bath"], ["toy"], ["toy", "play"], ["toy"], ["play"]]
+    texts = [["kettle"]] * 4 + [["train"]] * 4
+    sides = ([["kitchen", "bath"], ["toy", "play"]], answers), ([["kettle"], ["train"]], texts)
+    assert names_that_hold(*sides, LABELS) == ["kitchen / bath", "toy / play"]
+    many = [["kitchen"]] * 9 + [["bath"]] + [["toy"]] * 10
+    sides = ([["kitchen", "bath"], ["toy"]], many), ([["kettle"], ["train"]], [["kettle"]] * 20)
+    assert names_that_hold(*sides, np.repeat([0, 1], 10)) == ["kitchen", "toy"]
+
+
+def test_a_name_that_fewer_answer_is_of_the_texts_or_an_example():
+    answers = [["kitchen"], ["garden"], ["pet"], ["road"], ["toy"], ["toy"], ["toy"], ["toy"]]
+    texts = [["knives"], ["knife"], ["blade"], ["bread"], *[["train"]] * 4]
+    sides = ([["kitchen"], ["toy"]], answers), ([["knife", "blade"], ["train"]], texts)
+    assert names_that_hold(*sides, LABELS) == ["knife / blade", "toy"]
+    sides = ([["kitchen"], ["toy"]], answers), ([["bread"], ["train"]], texts)
+    assert names_that_hold(*sides, LABELS) == ["such as bread", "toy"]
+    assert names_that_hold(([[], []], [[]] * 8), ([["knife"], ["train"]], texts), LABELS)[1] == "train"
 
 
 @pytest.fixture

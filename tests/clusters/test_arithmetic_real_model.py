@@ -54,8 +54,8 @@ def test_a_text_that_is_embedded_again_has_the_same_vector_bit_by_bit(encoder, t
 @pytest.mark.parametrize("number", range(len(QUESTIONS)))
 def test_clusters_that_hold_are_found_again_where_vectors_are_rounded_otherwise(views, number):
     vectors = views[number]
-    chosen = choose_k(vectors)
-    assert chosen.holds
+    held = [tried for tried in choose_k(vectors).curve if tried.stability.holds]
+    chosen = max(held, key=lambda tried: tried.silhouette)
     found = spherical_kmeans(vectors, chosen.k)
     assert found.k == chosen.k > 1
     assert found.stability.holds

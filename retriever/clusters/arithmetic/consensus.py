@@ -23,12 +23,16 @@ REPEATED, HALVES = 0.9, 0.65
 """Least agreements of a partition that holds. Of eight views three hold by them: their clusters at the chosen k were
 the same in float32 as in bfloat16, those of the others agreed by 0.92 in the mean (clusters-that-hold.md)."""
 
+APART = 0.15
+"""Least agreement of halves above chance (clusters-that-hold.md)."""
+
 _DRAWS, _MOST_CENTROIDS = 80, 4000  # runs that vote; fewer where they have many centroids together
 _KEPT = 0.9  # share of the rows in a run
 _REFERENCES = 4
 _ROUNDS = 10
 _SPLITS = 4
 _HALF_RUNS = 12
+_CLOUDS, _CLOUD_RUNS = 2, 8
 _DIMENSIONS = 64
 
 Labels = NDArray[np.int64]
@@ -38,22 +42,32 @@ Labels = NDArray[np.int64]
 class Stability:
     """How well a partition holds: mean adjusted Rand indices, 1 for what is always the same, 0 for chance.
 
+    Rows that are alone in their cluster do not count.
+
     Attributes:
         repeated: of partitions that disjoint halves of the runs agree on, with one another.
         halves: of the partition with k-means of random halves of the rows.
+        chance: of a partition of `shuffled` rows, with k-means of random halves of these; None where it was not looked
+            into.
     """
 
     repeated: float
     halves: float
+    chance: float | None = None
 
     @property
     def holds(self) -> bool:
         """Whether both are high enough."""
         return self.repeated >= REPEATED and self.halves >= HALVES
 
-    def to_json(self) -> dict[str, float | bool]:
+    @property
+    def apart(self) -> bool:
+        """Whether halves of the rows find the clusters again more than those of rows without any groups would."""
+        return self.chance is None or self.halves - self.chance >= APART
+
+    def to_json(self) -> dict[str, float | bool | None]:
         """Return the documented JSON object."""
-        return {"repeated": self.repeated, "halves": self.halves, "holds": self.holds}
+        return {"repeated": self.repeated, "halves": self.halves, "chance": self.chance, "holds": self.holds}
 
 
 WHOLE = Stability(1.0, 1.0)
@@ -87,14 +101,52 @@ def consensus(rows: Embeddings, k: int) -> tuple[Labels, Stability | None]:
 def _stability(rows: Embeddings, k: int, runs: Labels, labels: Labels, draw: np.random.Generator) -> Stability:
     from sklearn.metrics import adjusted_rand_score
 
+    several = _several(labels, k)
     repeated = []
     for _ in range(_SPLITS):
         order = draw.permutation(len(runs))
-        halves = (_agreed(runs[part], k, 2) for part in np.array_split(order, 2))
-        repeated.append(adjusted_rand_score(*halves))
+        one, other = (_agreed(runs[part], k, 2)[several] for part in np.array_split(order, 2))
+        repeated.append(adjusted_rand_score(one, other))
+    return Stability(round(float(np.mean(repeated)), 4), _halves(rows, k, labels, draw))
+
+
+def chance(rows: Embeddings, k: int) -> float:
+    """Return the agreement of halves of rows (n, dim) without groups that spread as some rows do.
+
+    It is high where one direction has most of the spread: a cloud is cut across it wherever its halves are clustered.
+    """
+    draw = np.random.default_rng([1, k])
+    found = []
+    for _ in range(_CLOUDS):
+        cloud = shuffled(rows, draw)
+        closest = _best(cloud, _runs(cloud, k, _CLOUD_RUNS, _KEPT, draw), k)[-1]
+        found.append(_halves(cloud, k, closest, draw))
+    return round(float(np.mean(found)), 4)
+
+
+def shuffled(rows: Embeddings, draw: np.random.Generator) -> Embeddings:
+    """Return rows (n, dim) of length 1 whose places along each principal axis are dealt out anew.
+
+    It is much the reference of the gap statistic (Tibshirani, Walther and Hastie, 2001, section 3, b).
+    """
+    mean = rows.mean(axis=0)
+    _, axes = np.linalg.eigh((rows - mean).T @ (rows - mean))
+    return normalise(draw.permuted((rows - mean) @ axes, axis=0) @ axes.T + mean).astype(np.float32)
+
+
+def _halves(rows: Embeddings, k: int, labels: Labels, draw: np.random.Generator) -> float:
+    """Return the agreement of a partition with k-means of random halves of the rows."""
+    from sklearn.metrics import adjusted_rand_score
+
+    several = _several(labels, k)
     others = _runs(rows, k, _HALF_RUNS, 0.5, draw)
-    fits = [adjusted_rand_score(labels, other) for other in others]
-    return Stability(round(float(np.mean(repeated)), 4), round(float(np.mean(fits)), 4))
+    return round(float(np.mean([adjusted_rand_score(labels[several], other[several]) for other in others])), 4)
+
+
+def _several(labels: Labels, k: int) -> NDArray[np.bool_]:
+    """Return the rows (n,) whose cluster has others; all where none has."""
+    several = np.bincount(labels, minlength=k)[labels] > 1
+    return np.asarray(several | (not several.any()))
 
 
 def directions(rows: Embeddings, labels: Labels, k: int) -> Embeddings:

@@ -104,6 +104,16 @@ def assign(vectors: Embeddings, centroids: Embeddings) -> Partition:
     return replace(given, centroids=centroids[order], labels=numbers[given.labels])
 
 
+def grouped(vectors: Embeddings, labels: NDArray[np.int64], k: int) -> Partition:
+    """Return rows (n, dim) in given groups (n,), each of which has a row, as a partition in the order of the groups."""
+    centroids = directions(vectors, labels, k)
+    against = vectors @ centroids.T  # (n, k)
+    own = against[np.arange(len(vectors)), labels]
+    against[np.arange(len(vectors)), labels] = -np.inf
+    margins = own - against.max(axis=1) if k > 1 else own
+    return Partition(centroids, labels.astype(np.int64), own, margins, stability=None)
+
+
 def nearest(vectors: Embeddings, centroids: Embeddings) -> Partition:
     """Put every row to its nearest centroid; centroids without rows stay, all in the order given."""
     labels = np.empty(len(vectors), dtype=np.int64)

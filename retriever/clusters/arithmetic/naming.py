@@ -17,8 +17,13 @@ from retriever.core.words import STOPWORDS, stem
 
 KEYWORDS = 8
 LABEL_WORDS = 3
+HALF = 0.5
+"""Share of a cluster's documents that its name has to hold for."""
+SUCH_AS = "such as "
+"""Begins the name of a cluster that nothing holds of half of."""
 SEPARATOR = " / "
 """Between the words of a name: no comma, which separates names."""
+_COMMON = 0.2  # of a cluster's documents that share each answer of its name
 _WORD = re.compile(r"[^\W\d_]{2,}(?:['\u2019-][^\W\d_]+)*")
 _LEAST_DOCUMENTS = 2  # of a cluster that must share a word for it to name the cluster, where it has that many
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|\n+")
@@ -69,6 +74,57 @@ def keywords(words: Sequence[Iterable[str]], labels: NDArray[np.int64], k: int) 
         best = sorted(weights, key=lambda word: (-weights[word], word))[:KEYWORDS]
         named.append([min(spelled[word], key=lambda form: (-spelled[word][form], form)) for word in best])
     return named
+
+
+def names_that_hold(
+    answered: tuple[Sequence[Sequence[str]], Sequence[Iterable[str]]],
+    written: tuple[Sequence[Sequence[str]], Sequence[Iterable[str]]],
+    labels: NDArray[np.int64],
+) -> tuple[list[str], list[float]]:
+    """Return a name for every cluster, of answers where half of its documents share one of the name's words.
+
+    Else it is of words of the texts, if half share one of these or no document has an answer; if not, what it has is
+    given as an example. With the names come the shares of the documents that have one of the words.
+
+    Args:
+        answered: by cluster the words that set it apart among answers, best first, and the words of every document.
+        written: the same of the texts.
+        labels: (n,) the documents' clusters.
+    """
+    ours, theirs = _shared(*answered, labels), written[0]
+    first = labels_of([own or other for own, other in zip(ours, theirs, strict=True)])
+    holds = _hold(first, answered[1], labels)
+    chosen = [
+        own if own and held >= HALF else other or own for own, other, held in zip(ours, theirs, holds, strict=True)
+    ]
+    names = labels_of(chosen)
+    either = list(map(max, _hold(names, answered[1], labels), _hold(names, written[1], labels)))
+    return [name if held >= HALF else SUCH_AS + name for name, held in zip(names, either, strict=True)], either
+
+
+def _shared(
+    named: Sequence[Sequence[str]], bags: Sequence[Iterable[str]], labels: NDArray[np.int64]
+) -> list[list[str]]:
+    """Return those of each cluster's words that a part of its documents share; all where no word is that common."""
+    kept = []
+    for number, words in enumerate(named):
+        stems = _stems(bags, labels, number)
+        common = [word for word in words if sum(stem(word) in bag for bag in stems) >= _COMMON * len(stems)]
+        kept.append(common or list(words))
+    return kept
+
+
+def _hold(names: Sequence[str], bags: Sequence[Iterable[str]], labels: NDArray[np.int64]) -> list[float]:
+    """Return the share of each cluster's documents that have a word of its name."""
+    held = []
+    for number, name in enumerate(names):
+        own, stems = {stem(word) for word in _WORD.findall(name)}, _stems(bags, labels, number)
+        held.append(sum(bool(own & bag) for bag in stems) / len(stems))
+    return held
+
+
+def _stems(bags: Sequence[Iterable[str]], labels: NDArray[np.int64], number: int) -> list[set[str]]:
+    return [{stem(word) for word in bags[row]} for row in np.flatnonzero(labels == number).tolist()]
 
 
 def labels_of(named: Sequence[Sequence[str]]) -> list[str]:

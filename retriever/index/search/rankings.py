@@ -15,7 +15,7 @@ from retriever.core.requests import SearchRequest
 from retriever.core.results import Hit, SearchPath, SearchResult
 from retriever.core.similarity import reciprocal_rank_fusion
 from retriever.core.types import Document, Embeddings, Ids
-from retriever.core.words import distinct, in_whole_words
+from retriever.core.words import shown_words
 from retriever.index.search.view_searcher import LoadedView
 from retriever.index.search.windows import best_vectors
 from retriever.index.selection import place
@@ -168,7 +168,7 @@ def as_results(
                 document,
                 fused if answer.scored else best[content_id].cosine if content_id in best else None,
                 fused,
-                _answered(words.get(content_id, ()), document, found.answer_words, request.instruction or ""),
+                shown_words(words.get(content_id, ()), document.text, request.instruction or "", found.answer_words),
                 dense_rank=answer.dense.get(content_id),
                 lexical_rank=answer.lexical.get(content_id),
                 part=best[content_id].part if content_id in best else None,
@@ -191,11 +191,6 @@ def as_results(
             )
         )
     return results
-
-
-def _answered(words: Sequence[str], document: Document, answer_words: int, question: str) -> Sequence[str]:
-    """Return what a text answers, in whole words; those that lead, which somebody named, stay as they are."""
-    return words and [*words[:answer_words], *distinct(in_whole_words(words[answer_words:], document.text), question)]
 
 
 def beginning(store: Store, where: Filter | None, ranking: Ranking, wanted: int) -> Ranking:
