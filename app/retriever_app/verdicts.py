@@ -1,5 +1,6 @@
 """Whether the model follows an instruction, beside the instruction: as it is stored, or checked by a job meanwhile."""
 
+from collections.abc import Callable
 from functools import partial
 
 import streamlit as st
@@ -21,7 +22,12 @@ _REFRESH_SECONDS = 1.0  # between looks at a job that goes on
 
 
 def show_verdict(
-    index: Index, instruction: str | None, *, ready: bool = True, place: str = "", boxed: bool = False
+    index: Index,
+    instruction: str | None,
+    *,
+    ready: bool = True,
+    boxed: bool = False,
+    beside: Callable[[], None] = lambda: None,
 ) -> None:
     """Draw the verdict on an instruction; where there is none yet, begin to check it, and show how far that is.
 
@@ -29,15 +35,15 @@ def show_verdict(
         index: whose model it is.
         instruction: the instruction; nothing is drawn without one.
         ready: whether the page's own work is done, so that the view has filled.
-        place: tells this verdict from another on the page, which may be on the same instruction.
         boxed: whether a verdict that warns stands in a box; style.css keeps it low.
+        beside: draws another way to an answer beside a verdict that warns.
     """
     instruction = (instruction or "").strip()
     if not instruction:
         return
     line = _line(index, instruction)
     if line is not None:
-        _show_line(instruction, line, box=f"boxed verdict {place}" if boxed and line.warns else None)
+        _show_line(instruction, line, box="boxed verdict" if boxed and line.warns else None, beside=beside)
         return
     name = f"{DIAGNOSE}{index.identity} view {instruction}"
     job = resources.jobs().find(name)
@@ -48,7 +54,7 @@ def show_verdict(
         except RetrieverError:  # that of another instruction goes on; then it is this one's turn
             _await_turn()
     if job is not None:
-        _show_job(job, name, place)
+        _show_job(job, name)
 
 
 def _line(index: Index, instruction: str) -> VerdictLine | None:
@@ -68,7 +74,7 @@ def _await_turn() -> None:
     st.caption("Whether the model follows this question is checked after another question.")
 
 
-def _show_line(instruction: str, line: VerdictLine, box: str | None) -> None:
+def _show_line(instruction: str, line: VerdictLine, box: str | None, beside: Callable[[], None]) -> None:
     answers = text.plain(line.answers)
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key=box):
         if box:
@@ -79,6 +85,8 @@ def _show_line(instruction: str, line: VerdictLine, box: str | None) -> None:
             page, icon = state.params(TaughtQuestion(instruction), state.current(Chosen)), ":material/school:"
             hint = answers if box else None
             st.page_link("teach/view.py", label=line.link, icon=icon, query_params=page, help=hint)
+        if line.warns:
+            beside()
 
 
 def _check(index: Index, instruction: str, job: Job) -> None:
@@ -88,10 +96,10 @@ def _check(index: Index, instruction: str, job: Job) -> None:
     index.teaching.judge(instruction, progress=report)
 
 
-def _show_job(job: Job, name: str, place: str) -> None:
-    snapshot = ended(job, f"verdict {place}")
+def _show_job(job: Job, name: str) -> None:
+    snapshot = ended(job, "verdict")
     if snapshot is not None and snapshot.status == "stopped":
         with st.container(horizontal=True, vertical_alignment="center"):
             st.caption("Nobody has checked yet whether the model follows this question.")
             forget = partial(resources.jobs().forget, name)
-            action_button("Check", forget, key=f"again {place} {name}", type="tertiary")
+            action_button("Check", forget, key=f"again {name}", type="tertiary")

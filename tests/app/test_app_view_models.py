@@ -6,21 +6,18 @@ from datetime import date
 import pytest
 
 from retriever.core.errors import EncoderError, IndexDamagedError, IndexNotFoundError, UsageError
-from retriever.core.requests import SearchRequest
 from retriever.core.results import Hit, IndexingReport, SearchResult
 from retriever.core.types import Document, Span
 from retriever.core.verdicts import Verdict
 from retriever.core.words import stem
 from retriever.index.profiling import Columns, Profile
 from retriever.store.filters import parse_filter
-from retriever_app import cards, text
+from retriever_app import cards, questions, text
 from retriever_app.components import to_csv
 from retriever_app.filters import Filters, where
-from retriever_app.pages.compare.model import HitPair
 from retriever_app.pages.corpus import model as corpus
 from retriever_app.pages.search import model as search
 from retriever_app.pages.search.job import LiveAnswer, reading_progress
-from retriever_app.pages.search.model import SearchQuestion
 
 COLUMNS = Columns(product="product", category="kind", stars="labels.stars", date="date")
 PROFILE = Profile(
@@ -128,8 +125,9 @@ def test_the_latest_instructions_come_first():
             self.verdict = level and Verdict(instruction, level, 0.5, 40, [], True)
 
     views = [View("", "9"), View("Old?", "1"), View("What is it used for?", "2"), View("New?", "3")]
-    rest = [question for question in search.SUGGESTED if question != "What is it used for?"]
-    assert search.suggestions(views) == ["New?", "What is it used for?", "Old?", *rest]
+    fitting = questions.fitting(COLUMNS)
+    rest = [question for question in fitting if question != "What is it used for?"]
+    assert questions.suggestions(views, PROFILE) == ["New?", "What is it used for?", "Old?", *rest]
     views = [
         View("New?", "5", "not followed"),
         View("Taught?", "4", "not followed"),
@@ -138,7 +136,7 @@ def test_the_latest_instructions_come_first():
         View("Hm?", "2", "unclear"),
         View("What broke?", "1", "not followed"),
     ]
-    assert search.suggestions(views) == ["Taught?", "Good?", *search.SUGGESTED[:-1], "Hm?", "New?", "What broke?"]
+    assert questions.suggestions(views, PROFILE) == ["Taught?", "Good?", *fitting[:-1], "Hm?", "New?", "What broke?"]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +147,7 @@ def test_the_latest_instructions_come_first():
         ("base", "hybrid", False, ", without your question. The list may change while the model reads more."),
         ("complete", "hybrid", True, "has read all reviews under this question."),
         ("lazy", "dense", True, "has read 142 of 600 reviews under this question."),
-        ("lazy", "hybrid", False, "of those read under your question. The list may change while"),
+        ("lazy", "hybrid", False, "with what is read so far. The list may change while"),
         ("base", "lexical", True, "that contain words of the query"),
     ],
 )
@@ -163,28 +161,21 @@ def test_a_stopped_search_promises_no_change():
     assert search.headline(result, settled=False, stopped=True) == "First 1 review, without your question."
 
 
-def test_search_and_compare_ask_the_same():
-    asked = search.search_request(SearchQuestion(q="kettle", instruction="What broke?"), "stars < 3")
-    assert asked == SearchRequest("kettle", instruction="What broke?", k=HitPair().k, where="stars < 3")
-
-
 def answer(settled=False, **numbers):
     return LiveAnswer(SearchResult("q", "i", 1, "base", "hybrid", [], 1.0), settled, (), **numbers)
 
 
 @pytest.mark.parametrize(
-    ("answers", "says", "share"),
+    ("live", "says", "share"),
     [
-        ([answer()], "Choosing the reviews to read first …", None),
-        ([answer(read=81, of=140, left=120.0)], "81 of about 140 reviews read, about 2 minutes left", 81 / 140),
-        ([answer(read=81, of=140)], "81 of about 140 reviews read", 81 / 140),
-        ([answer(settled=True, read=9, of=9), answer(read=1, of=4)], "1 of about 4 reviews read", 0.25),
-        ([answer(read=81, of=140, left=120.0), answer()], "81 of about 140 reviews read", 81 / 140),
-        ([answer(waits=True)], "Waiting for another search …", None),
+        (answer(), "Choosing the reviews to read first …", None),
+        (answer(read=81, of=140, left=120.0), "81 of at most 140 reviews read, about 2 minutes left", 81 / 140),
+        (answer(read=81, of=140), "81 of at most 140 reviews read", 81 / 140),
+        (answer(waits=True), "Waiting for another search …", None),
     ],
 )
-def test_how_far_searches_are(answers, says, share):
-    progress = reading_progress(answers)
+def test_how_far_a_search_is(live, says, share):
+    progress = reading_progress(live)
     assert progress.sentence == says
     assert progress.share == share
 
@@ -197,9 +188,25 @@ def test_how_hits_moved():
 def test_what_an_indexing_did():
     report = IndexingReport(added=1, unchanged=1200, skipped=2, seconds=3000)
     assert corpus.report_line(report, 3725) == "1 review added, 1,200 unchanged, 2 rows skipped, in 1 h 02 min."
-    assert corpus.report_line(IndexingReport(added=1, notes=["1 text is long."]), 1).endswith(
-        ", in 1 s. 1 text is long."
+    assert (
+        corpus.notes_label(IndexingReport(truncated=1, notes=["x"])) == "1 text is longer than the model reads at once"
     )
+    assert corpus.notes_label(IndexingReport(notes=["x", "y"])) == "2 notes"
+
+
+def test_the_first_questions_fit_what_the_file_holds():
+    many = replace(PROFILE, stars={1: 20, 2: 4, 3: 9, 5: 30})
+    assert [(start.label, start.stars) for start in questions.starts(many)] == [
+        ("What do they complain about?", (1, 2)),
+        ("What is praised?", (4, 5)),
+        ("What is it about?", ()),
+    ]
+    assert {start.stars for start in questions.starts(PROFILE)} == {()}  # too few have them to look at alone
+    of_ten = replace(PROFILE, stars={3: 30, 10: 30})
+    assert [start.stars for start in questions.starts(of_ten)] == [(1, 2, 3, 4), (8, 9, 10), ()]
+    others = questions.starts(replace(PROFILE, columns=Columns(date="date"), stars={}))
+    assert [start.label for start in others] == ["What is it about?", "What do they want?", "How do they feel?"]
+    assert not any("customer" in start.question or "product" in start.question for start in others)
 
 
 def test_charts_fill_gaps_and_put_the_rest_together():
@@ -214,7 +221,7 @@ def test_charts_fill_gaps_and_put_the_rest_together():
     ("error", "what", "following"),
     [
         (IndexNotFoundError("It is gone."), "It is gone.", "Choose another index"),
-        (IndexDamagedError("It is damaged."), "It is damaged.", "Model and index"),
+        (IndexDamagedError("It is damaged."), "It is damaged.", "page Models"),
         (EncoderError("No weights.", hint="Install them."), "No weights.", "Install them."),
         (ZeroDivisionError("secret"), "ZeroDivisionError", "go on using the app"),
     ],
@@ -311,7 +318,7 @@ def test_hits_that_say_nearly_the_same_are_folded():
     first, second = cards.hit_cards(hits, Columns(), {}, "kettle")
     assert [one.id for one in first.alike] == ["c"]
     assert [one.id for one in second.alike] == ["d"]
-    assert [one.rank for one in (first, second, *first.alike)] == [1, 2, 3]
+    assert [one.rank for one in (first, second, *first.alike)] == [1, 2, 0]
     apart = [hit("a", "The kettle broke."), hit("b", "The toy broke.")]
     assert len(cards.hit_cards(apart, Columns(), {}, "broke")) == 2
 
