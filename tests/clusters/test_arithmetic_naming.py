@@ -85,19 +85,19 @@ def test_a_name_that_half_of_the_documents_answer_is_kept_and_rare_words_are_not
     answers = [["kitchen"], ["kitchen"], ["kitchen"], ["bath"], ["toy"], ["toy", "play"], ["toy"], ["play"]]
     texts = [["kettle"]] * 4 + [["train"]] * 4
     sides = ([["kitchen", "bath"], ["toy", "play"]], answers), ([["kettle"], ["train"]], texts)
-    assert names_that_hold(*sides, LABELS) == ["kitchen / bath", "toy / play"]
+    assert names_that_hold(*sides, LABELS) == (["kitchen / bath", "toy / play"], [1.0, 1.0])
     many = [["kitchen"]] * 9 + [["bath"]] + [["toy"]] * 10
     sides = ([["kitchen", "bath"], ["toy"]], many), ([["kettle"], ["train"]], [["kettle"]] * 20)
-    assert names_that_hold(*sides, np.repeat([0, 1], 10)) == ["kitchen", "toy"]
+    assert names_that_hold(*sides, np.repeat([0, 1], 10))[0] == ["kitchen", "toy"]
 
 
 def test_a_name_that_fewer_answer_is_of_the_texts_or_an_example():
     answers = [["kitchen"], ["garden"], ["pet"], ["road"], ["toy"], ["toy"], ["toy"], ["toy"]]
     texts = [["knives"], ["knife"], ["blade"], ["bread"], *[["train"]] * 4]
     sides = ([["kitchen"], ["toy"]], answers), ([["knife", "blade"], ["train"]], texts)
-    assert names_that_hold(*sides, LABELS) == ["knife / blade", "toy"]
+    assert names_that_hold(*sides, LABELS) == (["knife / blade", "toy"], [0.5, 1.0])
     sides = ([["kitchen"], ["toy"]], answers), ([["bread"], ["train"]], texts)
-    assert names_that_hold(*sides, LABELS) == ["such as bread", "toy"]
+    assert names_that_hold(*sides, LABELS)[0] == ["such as bread", "toy"]
     assert names_that_hold(([[], []], [[]] * 8), ([["knife"], ["train"]], texts), LABELS)[1] == "train"
 
 
