@@ -2,6 +2,8 @@
 
 import importlib.util
 import json
+import re
+from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ from retriever import load_encoder
 from retriever.clusters.arithmetic.choice import choose_k
 from retriever.clusters.arithmetic.kmeans import spherical_kmeans
 from retriever.core.similarity import normalise
+from retriever.core.words import shown_words
 from retriever.encoders.sources import WHEELS
 
 pytestmark = [
@@ -49,6 +52,17 @@ def test_a_text_that_is_embedded_again_has_the_same_vector_bit_by_bit(encoder, t
     rows = list(range(0, len(texts), 6))
     again = encoder.encode([texts[row] for row in rows[::-1]], instruction=QUESTIONS[number], batch_size=5)
     assert np.array_equal(again[::-1], views[number][rows])
+
+
+def test_words_that_are_shown_are_english_or_of_the_text_and_no_beginnings_of_others(encoder, texts):
+    some, english = texts[:40], set(resources.files("retriever.core").joinpath("english_words.txt").read_text().split())
+    heard = encoder.encode_with_words(some, instruction=QUESTIONS[0]).words
+    assert "pat" in {word for words in heard for word in words}
+    for words, text in zip(heard, some, strict=True):
+        own = set(re.findall("[a-z]+", text.casefold()))
+        shown = set(shown_words(words, text, QUESTIONS[0]))
+        assert shown <= english | own
+        assert not (shown - own) & {"pat", "per", "zen", "bra", "micro"}
 
 
 @pytest.mark.parametrize("number", range(len(QUESTIONS)))

@@ -161,7 +161,7 @@ def test_the_words_of_the_model_come_with_the_hits(index):
     index.add(documents("love hate", "happy"), instructions=[MOOD])
     result = index.search("love hate", instruction=MOOD, mode="dense")
     assert [list(hit.words) for hit in result.hits] == [["love", "hate"], ["happy"]]
-    assert index.search("love hate", mode="lexical").hits[0].words == ()
+    assert index.search("love hate", mode="lexical").hits[0].words == []
 
 
 class Beginning(FakeEncoder):
@@ -169,7 +169,7 @@ class Beginning(FakeEncoder):
 
     def encode_views(self, texts, instructions, *, words=0, on_tokens=None):
         found = super().encode_views(texts, instructions, words=words, on_tokens=on_tokens)
-        return [Encoded(one.embeddings, [["charg", "disappro"] for _ in texts]) for one in found]
+        return [Encoded(one.embeddings, [["charg", "unsatis"] for _ in texts]) for one in found]
 
 
 def test_hits_show_whole_words_of_their_texts(path):
