@@ -1,4 +1,4 @@
-"""Read the labelled texts of `verdict_kinds.py` once under all that verdicts look at, and keep what comes of it.
+"""Read the labelled texts of `verdict_unlike.py` and `verdict_kinds.py` once under all that verdicts look at, and keep what comes of it.
 
     python recipes/verdict_read.py DATA DATA2 CACHE --seconds 420
 
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from verdict_kinds import Source, sources
+from verdict_unlike import unlike
 
 from retriever import load_encoder
 from retriever.core.protocols import Encoder
@@ -92,9 +93,9 @@ def main() -> None:
     started = time.monotonic()
     options.cache.mkdir(exist_ok=True)
     encoder = load_encoder(options.encoder)
-    available = list(sources(options.data, options.data2, options.limit))
-    mixed = [available[place] for place in np.random.default_rng(1).permutation(len(available))]
-    wanted = [source for source in mixed if not (options.cache / f"{source.name}.npz").exists()]
+    folders = options.data, options.data2
+    available = [*unlike(folders, options.limit), *sources(*folders, options.limit)]
+    wanted = [source for source in available if not (options.cache / f"{source.name}.npz").exists()]
     for source in wanted:
         if time.monotonic() - started > options.seconds:
             print("Run it again: more is to be read.")
