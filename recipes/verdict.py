@@ -1,21 +1,18 @@
-"""Verdicts whether a question is followed, held to the truth: labelled kinds of question, known and unmet.
+"""Verdicts whether a question is followed, held to the truth: labelled and judged questions of many kinds of text.
 
-    python recipes/verdict_read.py DATA DATA2 CACHE --seconds 420     (again, until it says that all is read)
+    OMP_NUM_THREADS=1 python recipes/verdict_read.py DATA DATA2 CACHE --seconds 420     (again, until all is read)
     python recipes/verdict.py CACHE --output verdict.json --write
 
-Truth, from the labels: of triplets (a text, one with the same answer, one with another) at least `LEAST` percent come
-right under the question, and at most `LOSS` points fewer than under none. The verdict sees no labels. Its chances are
-those of a logistic model that was fitted without the file whose question it judges: over features of what was read, and
-over the question's own vector by the base encoder, since a model that does not follow one question about style does not
-follow the next. A question that is answered by the topic without asking for it is not called followed, whatever its
-chance (`features.at_most`); the levels count that. ``--write`` fits all files, and writes what ships:
-``retriever/index/verdicts/measured.json``.
+In truth a question is followed where its groups and its answers are right (`Case.followed`), and the verdict sees no
+labels. Its chances are those of a logistic model over features of what was read, fitted without the texts of that kind.
+The level counts that answers which go by the topics are unclear at best (`features.by_topic`). ``--write`` fits all
+kinds, and writes what ships: ``retriever/index/verdicts/measured.json``.
 """
 
 import argparse
 import datetime
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,66 +21,72 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
-from verdict_candidates import candidates
-from verdict_read import Read, read_file
+from verdict_read import read_file
+from verdict_truth import Remembered, Truth, truths
+from verdict_unlike import judged_sources, misread
 
 from retriever.core.protocols import Encoder
-from retriever.core.types import Embeddings
 from retriever.core.verdicts import LEVELS, Level, worse
-from retriever.evaluation.grids import Alike, Grid, grid_triplets
 from retriever.evaluation.run.results import write_json
 from retriever.index.sources.encoders import load_base
-from retriever.index.verdicts.features import at_most, features_of
+from retriever.index.verdicts.features import by_topic, features_of
 from retriever.index.verdicts.judging import TEXTS
-from retriever.index.verdicts.measured import WORDING, Measured, measured_of
+from retriever.index.verdicts.measured import Measured, measured_of
 
-LEAST, LOSS = 60.0, 5.0
-LEAST_ANCHORS = 25
-PERCENT, TINY = 100.0, 1e-3
-FALSE_ASSURANCE, FALSE_ALARM = 0.1, 0.1
-"""Most of the questions called followed that are not; most of those called not followed that are."""
+TINY = 1e-3
+FALSE_ASSURANCE, UNLIKE, FALSE_ALARM = 0.05, 0.125, 0.1
+"""Most of the questions called followed that are not, of all and of those on texts unlike training's, which are few;
+and most of those called not followed that are."""
 
 STRENGTH = 0.3
 """C of the logistic regression: the smaller, the nearer all weights are to none."""
-SAY = 2.0
-"""Length of the questions' vectors, in the root mean square, beside features whose deviation is 1."""
 
 MEASURED = Path(__file__).parents[1] / "retriever/index/verdicts/measured.json"
 DRAWS = 300
-COUNTS = (20, 30, 40, 50)
-USED = ("words_near", "words_spread")
-"""The features that ship, chosen among all that are told of: more of them on so few questions fit these alone."""
+USED = ("words_near", "topic")
+"""The features that make the chance."""
+
+KIN = {
+    "asked_reviews": "reviews",
+    "asked_messages_open": "asked_messages",
+    **dict.fromkeys(("complaints", "customer_support", "software_issues"), "asked_messages"),
+    **dict.fromkeys(("examples_open", "examples_faults"), "examples"),
+}
+"""Sources whose texts are of another's kind."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Case:
-    """A labelled question in one wording.
+    """A question in a wording, asked of the texts of a source.
 
     Attributes:
-        source: the file.
-        kind: of the question.
-        question: the wording.
-        unmet: whether training never asks it.
-        asked: share of the triplets that come right under it, in percent, ``unasked`` under none.
-        features: by name, by the number of texts looked at.
-        vector: (e,) the wording's by the base encoder.
+        source: where the texts are from, `kind` of the question.
+        unlike: whether texts and wordings were chosen to be unlike training's.
+        truth: how the labels lie in its view; None where there are none.
+        misread: whether most answers are wrong.
+        features: by name.
         say: what the case counts in fitting; wordings share that of their question.
     """
 
     source: str
     kind: str
     question: str
-    unmet: bool
-    asked: float
-    unasked: float
-    features: Mapping[int, Mapping[str, float]]
-    vector: Embeddings
+    unlike: bool
+    truth: Truth | None
+    misread: bool
+    features: Mapping[str, float]
     say: float = 1.0
 
     @property
     def followed(self) -> bool:
-        """The truth."""
-        return self.asked >= LEAST and self.unasked - self.asked <= LOSS
+        """Whether groups and answers are right."""
+        return self.truth is not None and self.truth.right and not self.misread
+
+    @property
+    def kin(self) -> str:
+        """The kind of text: sources with the same texts, or such, are left out together."""
+        name = self.source.removeprefix("unlike_")
+        return KIN.get(name, name)
 
 
 def main() -> None:
@@ -93,115 +96,68 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="Write what ships.")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    files, plain = sorted(options.cache.glob("*.npz")), load_base()
-    samples = [case for file in files for case in cases(file, plain)]
-    truth = np.array([case.followed for case in samples])
-    chances = {count: left_out(samples, count) for count in COUNTS}
-    shown = chances[TEXTS].round(3)  # as the table tells them, so that the table and the counts agree
-    followed, not_followed = thresholds(shown, truth)
-    allowed = [at_most(case.features[TEXTS]) for case in samples]
+    files, plain = sorted(options.cache.glob("*.npz")), Remembered(load_base())
+    found = [case for file in files for case in cases(file, plain)]
+    chances = left_out(found).round(3)  # as the table tells them, so that the table and the counts agree
+    followed, not_followed = thresholds(chances, found)
     fingerprint = read_file(files[0]).fingerprint
     report = {
         "fingerprint": fingerprint,
         "plain": plain.fingerprint,
-        "truth": {"least": LEAST, "loss": LOSS, "followed": int(truth.sum()), "cases": len(truth)},
-        "texts": TEXTS,
-        "used": USED,
-        "most_texts": max(len(read_file(file).source.texts) for file in files),
-        "auc": {str(count): round(float(roc_auc_score(truth, chance)), 3) for count, chance in chances.items()},
-        "auc_of": {
-            "all": area(samples, shown),
-            "known": area(samples, shown, [not case.unmet for case in samples]),
-            "unmet": area(samples, shown, [case.unmet for case in samples]),
-            "all, without the question's own vector": area(samples, left_out(samples, TEXTS, say=0.0).round(3)),
-        },
-        "auc_of_single_features": singles(samples, truth),
-        "wrong_at_most": {"followed": FALSE_ASSURANCE, "not_followed": FALSE_ALARM},
         "thresholds": {"followed": followed, "not_followed": not_followed},
-        "levels": levels(shown, truth, followed, not_followed, allowed),
-        "levels_by_chance_alone": levels(shown, truth, followed, not_followed),
-        "cases": [told(case, chance) for case, chance in zip(samples, shown.tolist(), strict=True)],
+        "by_texts": {
+            name: {**area(part, chances[rows]), "levels": levels(part, chances[rows], followed, not_followed)}
+            for name, (rows, part) in parts(found).items()
+        },
+        "cases": [told(case, chance) for case, chance in zip(found, chances.tolist(), strict=True)],
     }
     if options.write:
-        write_measured(
-            {
-                **fitted(samples),
-                **named(samples, fingerprint, plain),
-                "followed": followed,
-                "not_followed": not_followed,
-            }
-        )
-    print(json.dumps(report, indent=2))
+        limits = {"followed": followed, "not_followed": not_followed}
+        write_measured({**fitted(found), **named(found, fingerprint, plain), **limits})
+    print(json.dumps({key: value for key, value in report.items() if key != "cases"}, indent=2))
     if options.output:
         write_json(options.output, report)
 
 
-def cases(file: Path, plain: Encoder) -> list[Case]:
-    """Return the questions of a file that was read, in every wording, those that have enough triplets."""
-    read = read_file(file)
-    cosines = [[read.cosines(wording) for wording in question.wordings] for question in read.source.questions]
-    grid = Grid(file.stem, read.source.texts, read.source.questions)
-    triplets = {item.kind: item for item in grid_triplets(grid, Alike(read.cosines(""), cosines))}
-    result = []
+def cases(file: Path, plain: Encoder) -> Iterator[Case]:
+    """Yield the questions of a file that was read, in every wording, those that labels or a reader judge."""
+    read, wrong, unlike = read_file(file), misread(), file.stem in judged_sources()
+    known = truths(read, plain)
     for question in read.source.questions:
-        measured = triplets.get(question.kind)
-        if measured is None or measured.unasked.size < LEAST_ANCHORS:
-            continue
-        unmet, unasked = question.kind in read.source.unmet, PERCENT * float(measured.unasked.mean())
-        vectors = plain.encode(list(question.wordings))
-        for wording, right, vector in zip(question.wordings, measured.asked, vectors, strict=True):
-            seen = {count: seen_on(read, wording, count, plain) for count in COUNTS}
-            share, say = PERCENT * float(right.mean()), 1 / len(question.wordings)
-            result.append(Case(file.stem, question.kind, wording, unmet, share, unasked, seen, vector, say))
-    return result
+        for wording in question.wordings:
+            truth, is_wrong = known.get((question.kind, wording)), (file.stem, wording) in wrong
+            if truth is None and not is_wrong:
+                continue
+            features = features_of(read.evidence(wording, TEXTS), wording, plain)
+            say = 1 / len(question.wordings)
+            yield Case(file.stem, question.kind, wording, unlike, truth, is_wrong, features, say)
 
 
-def seen_on(read: Read, wording: str, count: int, plain: Encoder) -> Mapping[str, float]:
-    """Return the features of what was read of the first texts."""
-    evidence, unasked = read.evidence(wording, count), read.evidence("", count).asked
-    return {**features_of(evidence, wording, plain), **candidates(evidence, unasked)}
-
-
-def left_out(found: Sequence[Case], count: int, say: float = SAY, used: Sequence[str] = USED) -> NDArray[np.float64]:
-    """Return the chance of every case by a model of all sources but its own, on so many texts."""
+def left_out(found: Sequence[Case]) -> NDArray[np.float64]:
+    """Return the chance of every case by a model of all kinds of text but its own."""
     chances = np.zeros(len(found))
-    for source in {case.source for case in found}:
-        model = model_of(fitted([case for case in found if case.source != source], count, say, used))
+    for kin in {case.kin for case in found}:
+        model = model_of(fitted([case for case in found if case.kin != kin]))
         for row, case in enumerate(found):
-            if case.source == source:
-                chances[row] = model.chance({**case.features[count], **model.of_vector(case.vector)})
+            if case.kin == kin:
+                chances[row] = model.chance(case.features)
     return chances
 
 
-def fitted(found: Sequence[Case], count: int = TEXTS, say: float = SAY, used: Sequence[str] = USED) -> dict[str, Any]:
-    """Return bias and weights of a logistic model of some cases, as the package reads them.
-
-    Args:
-        found: the cases.
-        count: texts looked at.
-        say: in place of `SAY`; 0 leaves the questions' own vectors out.
-        used: the features besides.
-    """
-    values, says = matrix(found, count, used), np.array([case.say for case in found])
-    mean, deviation = scale(values)
-    vectors = np.stack([case.vector for case in found]).astype(np.float64)
-    centre = vectors.mean(axis=0)
-    width = say / max(float(np.sqrt(np.square(vectors - centre).sum(axis=1).mean())), TINY)
-    rows = np.concatenate([(values - mean) / deviation, width * (vectors - centre)], axis=1)
+def fitted(found: Sequence[Case]) -> dict[str, Any]:
+    """Return bias and weights of a logistic model of some cases, as the package reads them."""
+    values = np.array([[case.features[name] for name in USED] for case in found])
+    mean, deviation = values.mean(axis=0), np.maximum(values.std(axis=0), TINY)
     model = LogisticRegression(C=STRENGTH, max_iter=1000)
-    model.fit(rows, [case.followed for case in found], sample_weight=says)
-    weights, wording = np.split(model.coef_[0], [len(used)])
-    wording = (width * wording).round(3)
-    ours = vectors @ wording
-    weights = [*weights, max(float(ours.std()), TINY)]  # what the vector says counts as it is
-    columns = zip([*used, WORDING], weights, [*mean, ours.mean()], [*deviation, max(ours.std(), TINY)], strict=True)
+    truth, says = [case.followed for case in found], [case.say for case in found]
+    model.fit((values - mean) / deviation, truth, sample_weight=says)
+    columns = zip(USED, model.coef_[0], mean, deviation, strict=True)
     return {
         "bias": round(float(model.intercept_[0]), 4),
         "weights": {
             name: {"weight": round(float(weight), 4), "mean": round(float(at), 4), "deviation": round(float(wide), 4)}
             for name, weight, at, wide in columns
         },
-        "wording": wording.tolist(),
     }
 
 
@@ -228,50 +184,52 @@ def write_measured(document: Mapping[str, Any]) -> None:
     MEASURED.write_text(f"{{\n{lines}\n}}\n")
 
 
-def matrix(found: Sequence[Case], count: int, names: Sequence[str]) -> NDArray[np.float64]:
-    """Return the values (cases, features) of some features."""
-    return np.array([[case.features[count][name] for name in names] for case in found])
-
-
-def scale(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return mean and standard deviation of every column."""
-    return values.mean(axis=0), np.maximum(values.std(axis=0), TINY)
-
-
-def thresholds(chances: NDArray[np.float64], truth: NDArray[np.bool_]) -> tuple[float, float]:
+def thresholds(chances: NDArray[np.float64], found: Sequence[Case]) -> tuple[float, float]:
     """Return from which chance on, and up to which, few enough questions are called what they are not."""
-    order = np.sort(chances)
-    followed = next((chance for chance in order if (~truth[chances >= chance]).mean() <= FALSE_ASSURANCE), 1.0)
-    not_followed = next((chance for chance in order[::-1] if truth[chances <= chance].mean() <= FALSE_ALARM), 0.0)
-    return round(float(max(followed, not_followed + 1e-3)), 3), round(float(not_followed), 3)
+    truth, order = np.array([case.followed for case in found]), np.sort(chances)
+    free = np.array([not by_topic(case.features) for case in found])  # others are called followed by no chance
+    unlike = np.array([case.unlike for case in found])
+
+    def wrong(at: float, among: NDArray[np.bool_]) -> float:
+        called = among & free & (chances >= at)
+        return float((~truth[called]).mean()) if called.any() else 0.0
+
+    few = (at for at in order if wrong(at, ~unlike | unlike) <= FALSE_ASSURANCE and wrong(at, unlike) <= UNLIKE)
+    down = next((at for at in order[::-1] if truth[chances <= at].mean() <= FALSE_ALARM), 0.0)
+    return round(float(max(next(few, 1.0), down + TINY)), 3), round(float(down), 3)
+
+
+def level(case: Case, chance: float, followed: float, not_followed: float) -> Level:
+    """Return what a case is called."""
+    by_chance: Level = "followed" if chance >= followed else "not followed" if chance <= not_followed else "unclear"
+    return worse(by_chance, "unclear" if by_topic(case.features) else "followed")
 
 
 def levels(
-    chances: NDArray[np.float64],
-    truth: NDArray[np.bool_],
-    followed: float,
-    not_followed: float,
-    allowed: Sequence[Level] = (),
-) -> dict[str, Any]:
-    """Return how many cases get each level, none better than is allowed, and how many of these are followed."""
-    names: list[Level] = [
-        "followed" if chance >= followed else "not followed" if chance <= not_followed else "unclear"
-        for chance in chances
-    ]
-    called = np.array([worse(*pair) for pair in zip(names, allowed, strict=True)] if allowed else names)
-    parts = {level: called == level for level in LEVELS}
+    found: Sequence[Case], chances: NDArray[np.float64], followed: float, not_followed: float
+) -> dict[str, dict[str, int]]:
+    """Return how many cases get each level, and how many of these are followed in truth."""
+    called = [level(case, chance, followed, not_followed) for case, chance in zip(found, chances, strict=True)]
+    counted = {name: [case for case, one in zip(found, called, strict=True) if one == name] for name in LEVELS}
     return {
-        name: {"cases": int(part.sum()), "followed in truth": int(truth[part].sum())} for name, part in parts.items()
+        name: {"cases": len(part), "followed in truth": sum(case.followed for case in part)}
+        for name, part in counted.items()
     }
 
 
-def area(found: Sequence[Case], chances: NDArray[np.float64], among: Sequence[bool] | None = None) -> dict[str, Any]:
+def parts(found: Sequence[Case]) -> dict[str, tuple[NDArray[np.intp], list[Case]]]:
+    """Return rows and cases of all texts, of those like training's and of those unlike."""
+    chosen = {"all": lambda case: True, "like": lambda case: not case.unlike, "unlike": lambda case: case.unlike}
+    rows = {name: np.array([row for row, case in enumerate(found) if of(case)]) for name, of in chosen.items()}
+    return {name: (of, [found[row] for row in of]) for name, of in rows.items()}
+
+
+def area(found: Sequence[Case], chances: NDArray[np.float64]) -> dict[str, Any]:
     """Return the area under the ROC curve with a 95 % interval over questions, of which the wordings go together."""
     truth = np.array([case.followed for case in found])
     rows_of: dict[tuple[str, str], list[int]] = {}
     for row, case in enumerate(found):
-        if among is None or among[row]:
-            rows_of.setdefault((case.source, case.kind), []).append(row)
+        rows_of.setdefault((case.source, case.kind), []).append(row)
     questions, generator = list(rows_of.values()), np.random.default_rng(0)
     drawn = (
         np.concatenate([questions[place] for place in generator.choice(len(questions), len(questions))])
@@ -279,26 +237,13 @@ def area(found: Sequence[Case], chances: NDArray[np.float64], among: Sequence[bo
     )
     areas = [roc_auc_score(truth[sample], chances[sample]) for sample in drawn if 0 < truth[sample].sum() < len(sample)]
     low, high = np.percentile(areas, [2.5, 97.5])
-    rows = np.concatenate(questions)
     return {
         "questions": len(questions),
-        "cases": len(rows),
-        "auc": round(float(roc_auc_score(truth[rows], chances[rows])), 3),
+        "cases": len(found),
+        "auc": round(float(roc_auc_score(truth, chances)), 3),
         "low": round(low, 3),
         "high": round(high, 3),
     }
-
-
-def singles(found: Sequence[Case], truth: NDArray[np.bool_]) -> dict[str, float]:
-    """Return the area of every feature alone, whichever way it counts; of wordings, by the other sources."""
-    names = list(found[0].features[TEXTS])
-    areas = {
-        name: float(roc_auc_score(truth, column))
-        for name, column in zip(names, matrix(found, TEXTS, names).T, strict=True)
-    }
-    found_alone = {name: max(value, 1 - value) for name, value in areas.items()}
-    found_alone[WORDING] = float(roc_auc_score(truth, left_out(found, TEXTS, used=())))
-    return {name: round(value, 3) for name, value in found_alone.items()}
 
 
 def told(case: Case, chance: float) -> dict[str, Any]:
@@ -307,12 +252,12 @@ def told(case: Case, chance: float) -> dict[str, Any]:
         "source": case.source,
         "kind": case.kind,
         "question": case.question,
-        "unmet": case.unmet,
-        "asked": round(case.asked, 1),
-        "not_asked": round(case.unasked, 1),
+        **({} if case.truth is None else case.truth.to_json()),
+        "misread": case.misread,
         "followed": case.followed,
+        "by_topic": by_topic(case.features),
         "chance": round(chance, 3),
-        "features": {name: round(value, 4) for name, value in case.features[TEXTS].items()},
+        "features": {name: round(value, 4) for name, value in case.features.items()},
     }
 
 

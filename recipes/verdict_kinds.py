@@ -44,19 +44,17 @@ PLAIN = {
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Texts of one file, with its questions in `WORDINGS` wordings each, and which of them training never asks.
+    """Texts of one file, with its questions in several wordings each.
 
     Attributes:
         name: of the file, and of the grid inside it.
         texts: different ones.
         questions: with an answer for every text; None where it has none.
-        unmet: names of those that no training row asks.
     """
 
     name: str
     texts: Sequence[str]
     questions: Sequence[Question]
-    unmet: frozenset[str]
 
 
 def sources(data: Path, data2: Path, limit: int) -> Iterator[Source]:
@@ -70,7 +68,6 @@ def sources(data: Path, data2: Path, limit: int) -> Iterator[Source]:
                 Question(question.kind, question.wordings, [question.answers[row] for row in order])
                 for question in source.questions
             ],
-            source.unmet,
         )
 
 
@@ -82,10 +79,10 @@ def _sources(data: Path, data2: Path, limit: int) -> Iterator[Source]:
             known = find_wordings(source.name, criterion)
             wordings = [known.instruction, *known.correct][:WORDINGS]
             questions.append(Question(criterion, wordings, [text.labels[place] for text in texts]))
-        yield Source(source.name, [text.text for text in texts], questions, frozenset())
+        yield Source(source.name, [text.text for text in texts], questions)
     for file, worded in PLAIN.items():
         rows = [(row.get("text", str), row.get("labels", dict)) for row in held_out(read_rows(data, file))]
-        yield from _source(file, rows, worded, limit, frozenset())
+        yield from _source(file, rows, worded, limit)
     kinds = json.loads((data2 / "kinds.json").read_text())["kinds"]
     unmet = {kind.kind: kind.wordings for file in by_file(unmet_kinds()).values() for kind in file}
     for name in dict.fromkeys(kind["source"] for kind in kinds):
@@ -99,21 +96,19 @@ def _sources(data: Path, data2: Path, limit: int) -> Iterator[Source]:
         if not any(kind in unmet for kind in worded):
             rows = [row for row in rows if row.split == "dev"]
         pairs = [(row.get("text", str), row.get("labels", dict)) for row in rows]
-        yield from _source(name, pairs, worded, limit, frozenset(unmet) & set(worded))
+        yield from _source(name, pairs, worded, limit)
     yield from _grids(data2)
 
 
 def _grids(data2: Path) -> Iterator[Source]:
     grids = [json.loads(line) for line in (data2 / "asked.jsonl").read_text().splitlines()]
-    trained = {question["kind"] for grid in grids if grid["split"] != "dev" for question in grid["questions"]}
     for grid in (grid for grid in grids if grid["split"] == "dev"):
         questions = []
         for place, question in enumerate(grid["questions"][:MOST_QUESTIONS]):
             answers = [row["answers"][place] for row in grid["rows"]]
             known = [None if answer in SILENT else answer for answer in answers]
             questions.append(Question(question["kind"], question["wordings"][:WORDINGS], known))
-        unmet = frozenset(question.kind for question in questions) - trained
-        yield Source(f"grid{grid['grid']}", [row["text"] for row in grid["rows"]], questions, unmet)
+        yield Source(f"grid{grid['grid']}", [row["text"] for row in grid["rows"]], questions)
 
 
 def _source(
@@ -121,7 +116,6 @@ def _source(
     rows: Sequence[tuple[str, dict[str, str]]],
     worded: Mapping[str, Sequence[str]],
     limit: int,
-    unmet: frozenset[str],
 ) -> Iterator[Source]:
     """Yield one source with texts that have at least one label, evenly by answer, if there are enough."""
     texts = {text: labels for text, labels in rows if any(kind in labels for kind in worded)}
@@ -136,4 +130,4 @@ def _source(
         Question(kind, wordings[:WORDINGS], [column[row] or None for row in chosen])
         for (kind, wordings), column in zip(worded.items(), columns, strict=True)
     ]
-    yield Source(name, [list(texts)[row] for row in chosen], questions, unmet)
+    yield Source(name, [list(texts)[row] for row in chosen], questions)

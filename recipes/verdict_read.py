@@ -1,6 +1,6 @@
-"""Read the labelled texts of `verdict_kinds.py` once under all that verdicts look at, and keep what comes of it.
+"""Read the texts of `verdict_unlike.py` and `verdict_kinds.py` once under all their questions, and keep that.
 
-    python recipes/verdict_read.py DATA DATA2 CACHE --seconds 420
+    OMP_NUM_THREADS=1 python recipes/verdict_read.py DATA DATA2 CACHE --seconds 420
 
 A file a source appears in CACHE; those that are there are not read again, so the command can be repeated.
 """
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from verdict_kinds import Source, sources
+from verdict_unlike import unlike
 
 from retriever import load_encoder
 from retriever.core.protocols import Encoder
@@ -58,7 +59,6 @@ def read(encoder: Encoder, source: Source) -> dict[str, Any]:
         "texts": list(source.texts),
         "asked": asked,
         "words": words,
-        "unmet": sorted(source.unmet),
         "questions": [
             [question.kind, list(question.wordings), list(question.answers)] for question in source.questions
         ],
@@ -76,7 +76,7 @@ def read_file(file: Path) -> Read:
             for place, instruction in enumerate(meta["asked"])
         }
     questions = [Question(kind, wordings, answers) for kind, wordings, answers in meta["questions"]]
-    return Read(Source(meta["name"], meta["texts"], questions, frozenset(meta["unmet"])), heard, meta["fingerprint"])
+    return Read(Source(meta["name"], meta["texts"], questions), heard, meta["fingerprint"])
 
 
 def main() -> None:
@@ -92,9 +92,9 @@ def main() -> None:
     started = time.monotonic()
     options.cache.mkdir(exist_ok=True)
     encoder = load_encoder(options.encoder)
-    available = list(sources(options.data, options.data2, options.limit))
-    mixed = [available[place] for place in np.random.default_rng(1).permutation(len(available))]
-    wanted = [source for source in mixed if not (options.cache / f"{source.name}.npz").exists()]
+    folders = options.data, options.data2
+    available = [*unlike(folders, options.limit), *sources(*folders, options.limit)]
+    wanted = [source for source in available if not (options.cache / f"{source.name}.npz").exists()]
     for source in wanted:
         if time.monotonic() - started > options.seconds:
             print("Run it again: more is to be read.")

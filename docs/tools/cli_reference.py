@@ -35,9 +35,9 @@ stderr and in `reader_fault`. `--read N` and `--max-texts` are ceilings over the
 question. A line on stderr says what was sent; `sent` of `status` has the sum of all days.
 
 `verdict`, of `search`, `cluster`, `classify`, and each view of `views` and `status`, and `verdicts` of `compare` and
-`index`, say whether the model follows the instruction: `level` (`followed`, `unclear`, `not followed`), `chance` (0
-to 1), `texts` looked at, the most frequent `answers` (`word`, `texts`), `another_question` (whether they are those of
-another question, which makes the level `not followed` whatever the chance), `measured` (whether the chance was
+`index`, say whether the model follows the instruction: `level` (`followed`, `unclear`, `not followed`), `chance` (0 to
+1), `texts` looked at, the most frequent `answers` (`word`, `texts`), `another_question` (whether they go by the topics
+of the texts and the question does not; then the level is `unclear` at best), `measured` (whether the chance was
 measured with this very model) and a `sentence` with what to do. It is judged once an index and question, and null
 without an instruction, with fewer than 30 texts, and, but for views, where the instruction was taught. `caution` of
 `cluster`, `classify` and `report` comes before all else: that the instruction is not followed, that this is unclear, or

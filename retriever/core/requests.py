@@ -143,7 +143,7 @@ class SearchOptions:
         prompt_tokens: what template and instruction add to a text, about.
         word_weight: what a point of BM25 is worth in hybrid mode, in spreads of a view's cosines.
         plain_weight: what a spread of the base encoder's cosines is worth under an instruction, in spreads of the view.
-        unfollowed_plain_weight: likewise where the model does not follow the instruction.
+        unfollowed_plain_weight: likewise where the model does not answer the instruction.
         typical_share: the share of the budget that goes first to texts which show what is typical of the view.
         answer_word_weight: ``word_weight`` where answers in words serve the instruction: the text's own say less then.
         answer_plain_weight: likewise ``plain_weight``.

@@ -147,11 +147,11 @@ class SearchResult:
 
     @property
     def shown(self) -> "SearchResult":
-        """This result as people see it: without the hits' words where its instruction is not followed.
+        """This result as people see it: without the hits' words where its instruction is not answered.
 
         Words would look like answers there.
         """
-        if self.verdict is None or self.verdict.level != "not followed":
+        if self.verdict is None or self.verdict.answered:
             return self
         return replace(self, hits=[replace(hit, words=()) for hit in self.hits])
 

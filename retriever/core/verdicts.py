@@ -26,7 +26,7 @@ class Verdict:
         texts: how many were looked at.
         answers: what the model answers most often, with the number of those texts.
         measured: whether the chance was measured with this very model; with another it is an estimate.
-        another_question: whether the answers are those of another question.
+        another_question: whether the answers go by the topics of the texts, for which the question does not ask.
     """
 
     instruction: str
@@ -59,6 +59,11 @@ class Verdict:
     def warns(self) -> bool:
         """Whether answers are not to be trusted as they are."""
         return self.level != "followed"
+
+    @property
+    def answered(self) -> bool:
+        """Whether the answers may be the question's own."""
+        return self.level != "not followed" and not self.another_question
 
     def words(self, most: int = _SHOWN) -> str:
         """Return the most frequent answers with their numbers, to be read: ``book (12), kettle (9)``."""

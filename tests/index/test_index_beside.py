@@ -73,16 +73,24 @@ def test_words_have_their_say_beside_both(two):
     assert {hit.document.id: hit.fused for hit in hybrid.hits} == pytest.approx(wanted, abs=1e-6)
 
 
-def judged(index, level):
+def judged(index, level, other=False):
     """Store a verdict of a level on the question."""
     (view,) = [view for view in index._opened.store.views.all() if view.key.instruction]
-    store_judgement(index._opened.store, view.view_id, Judgement(Verdict(MOOD, level, 0.5, 40, [], True), {}))
+    store_judgement(index._opened.store, view.view_id, Judgement(Verdict(MOOD, level, 0.5, 40, [], True, other), {}))
 
 
-@pytest.mark.parametrize(("level", "worth"), [("followed", WORTH), ("unclear", WORTH), ("not followed", UNFOLLOWED)])
-def test_the_plain_reader_and_words_count_more_where_the_question_is_not_followed(two, level, worth):
+@pytest.mark.parametrize(
+    ("level", "other", "worth"),
+    [
+        ("followed", False, WORTH),
+        ("unclear", False, WORTH),
+        ("unclear", True, UNFOLLOWED),
+        ("not followed", False, UNFOLLOWED),
+    ],
+)
+def test_the_plain_reader_and_words_count_more_where_the_question_is_not_answered(two, level, other, worth):
     two.add(CORPUS, instructions=[MOOD])
-    judged(two, level)
+    judged(two, level, other)
     lexical = {hit.document.id: hit.fused for hit in two.search("lamp sad", mode="lexical").hits}
     dense = {hit.document.id: hit.fused for hit in two.search("lamp sad", instruction=MOOD, mode="dense").hits}
     far = 1 - 2 / 8

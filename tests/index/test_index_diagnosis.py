@@ -10,6 +10,7 @@ from retriever.core.similarity import normalise
 from retriever.core.types import Document, Encoded
 from retriever.index.verdicts.diagnosis import TextPair, pair_accuracy
 from retriever.index.verdicts.judging import TEXTS as MOST
+from retriever.index.verdicts.measured import MEASURED
 from retriever.workspace import Index
 
 PAIRS = [
@@ -43,7 +44,7 @@ def test_what_is_stored_is_shown_with_its_features_and_nothing_is_read_again(ind
     asked.clear()
     found = index.teaching.diagnose(ASKED)
     assert found.verdict == index.teaching.verdict(ASKED)
-    assert set(found.features) == {"words_spread", "words_near", "topic", "asks_topic", "suits_topic"}
+    assert set(found.features) == {"words_near", "topic", "asks_topic", "suits_topic"}
     assert asked == []
 
 
@@ -52,7 +53,8 @@ def test_an_encoder_that_reads_no_question_is_told(tmp_path):
         deaf.add(Document(f"{row:02}", text) for row, text in enumerate(TEXTS))
         found = deaf.teaching.diagnose(ASKED)
     assert found.level == "not followed"
-    assert "(0% likely that it does; followed from 68%, not followed up to 22%.)" in found.sentence
+    limits = f"followed from {MEASURED.followed:.0%}, not followed up to {MEASURED.not_followed:.0%}"
+    assert f"(0% likely that it does; {limits}.)" in found.sentence
 
 
 def test_a_verdict_that_the_answers_do_not_allow_names_no_chance(index):

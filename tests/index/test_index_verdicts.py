@@ -12,8 +12,8 @@ from retriever.core.types import Document, Encoded
 from retriever.core.verdicts import Verdict, verdict_of
 from retriever.core.words import is_fragment
 from retriever.index.verdicts import arithmetic, judging
-from retriever.index.verdicts.features import TOPICS, at_most, features_of, meanings
-from retriever.index.verdicts.measured import MEASURED, WORDING, Measured, Weight, measured_of
+from retriever.index.verdicts.features import TOPICS, by_topic, features_of, meanings
+from retriever.index.verdicts.measured import MEASURED, Measured, Weight, measured_of
 from retriever.index.verdicts.reading import REFERENCES, read
 from retriever.workspace import Index
 
@@ -84,18 +84,24 @@ class Products(Reader):
         return MOODS if instruction == REFERENCES[1] else PRODUCTS
 
 
-def test_a_question_with_the_answers_of_one_for_the_topic_is_not_followed_whatever_its_chance(monkeypatch):
+def test_a_question_with_the_answers_of_one_for_the_topic_is_unclear_at_best_whatever_its_chance(monkeypatch):
     monkeypatch.setattr(Measured, "chance", lambda self, features: 0.99)
     found = judged(Products(), plain=Topical())
-    assert (found.verdict.level, found.verdict.chance, found.verdict.another_question) == ("not followed", 0.99, True)
+    assert (found.verdict.level, found.verdict.chance, found.verdict.another_question) == ("unclear", 0.99, True)
+    assert not found.verdict.answered
     assert found.features["topic"] == pytest.approx(1)
     assert found.verdict.sentence == (
-        "This model does not follow this question: its answers (kettle, lamp, toy) go by the topics of the texts. "
-        "Word the question differently, teach it with examples, or let a language model read the texts."
+        "It is unclear whether this model follows this question: its answers (kettle, lamp, toy) go by the topics of "
+        "the texts. Word the question differently, teach it with examples, or let a language model read the texts."
     )
     faults = judged(Reader(), plain=Topical())
     assert (faults.verdict.level, faults.verdict.another_question) == ("followed", False)
     assert faults.features["topic"] < 0.1
+
+
+def test_answers_by_the_topic_do_not_mend_a_chance_that_is_low(monkeypatch):
+    monkeypatch.setattr(Measured, "chance", lambda self, features: 0.01)
+    assert judged(Products(), plain=Topical()).verdict.level == "not followed"
 
 
 def test_a_question_for_the_topic_itself_may_have_such_answers(monkeypatch):
@@ -104,35 +110,28 @@ def test_a_question_for_the_topic_itself_may_have_such_answers(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("topic", "suits", "asks", "level"),
+    ("topic", "suits", "asks", "expected"),
     [
-        (0.44, 0.04, 0.41, "not followed"),
-        (0.42, 0.04, 0.41, "unclear"),
-        (0.44, 0.02, 0.41, "unclear"),
-        (0.44, 0.04, 0.43, "unclear"),
-        (0.38, -0.02, 0.47, "unclear"),
-        (0.36, 0.04, 0.41, "followed"),
-        (0.44, -0.04, 0.41, "followed"),
-        (0.61, -0.04, 0.41, "unclear"),
-        (0.9, 0.5, 0.49, "followed"),
+        (0.41, 0.01, 0.44, True),
+        (0.39, 0.01, 0.44, False),
+        (0.41, -0.01, 0.44, False),
+        (0.41, 0.01, 0.46, False),
     ],
 )
-def test_what_answers_allow_by_hand(topic, suits, asks, level):
-    assert at_most({"topic": topic, "suits_topic": suits, "asks_topic": asks}) == level
-    assert at_most({}) == "followed"
+def test_answers_go_by_the_topic_by_hand(topic, suits, asks, expected):
+    assert by_topic({"topic": topic, "suits_topic": suits, "asks_topic": asks}) is expected
+    assert not by_topic({})
 
 
 def test_no_question_is_followed_where_it_is_not_with_features_rounded_otherwise():
-    rounded = 0.049  # the most that was seen to be between bfloat16 and float32
-    names = ("topic", "suits_topic", "asks_topic")
-    shifts = np.array(list(itertools.product((-rounded, 0, rounded), repeat=3)))
-    seen = set()
-    for values in itertools.product(np.arange(0.3, 0.7, 0.02), np.arange(-0.1, 0.1, 0.02), np.arange(0.35, 0.55, 0.02)):
-        here = at_most(dict(zip(names, values, strict=True)))
-        there = {at_most(dict(zip(names, row, strict=True))) for row in np.array(values) + shifts}
-        seen.add(here)
-        assert here != "not followed" or "followed" not in there
-    assert seen == {"followed", "unclear", "not followed"}
+    rounded = 0.05  # more than was seen between bfloat16 and float32
+    for near, topic in itertools.product(np.arange(-0.1, 1, 0.02), np.arange(-0.1, 1, 0.02)):
+        chances = [
+            MEASURED.chance({"words_near": near + one, "topic": topic + other})
+            for one, other in itertools.product((-rounded, 0, rounded), repeat=2)
+        ]
+        assert {MEASURED.level(chance) for chance in chances} != {"followed", "unclear", "not followed"}
+        assert not max(chances) >= MEASURED.followed > MEASURED.not_followed >= min(chances)
 
 
 class Brief(Reader):
@@ -151,7 +150,7 @@ def test_a_verdict_tells_whole_words():
 
 def test_without_a_plain_reader_little_is_known():
     evidence = read(Reader(), TEXTS, ASKED)
-    assert list(features_of(evidence, ASKED, None)) == ["words_spread"]
+    assert features_of(evidence, ASKED, None) == {}
     assert judging.judge(Reader(), None, ASKED, evidence).verdict.level == "unclear"
 
 
@@ -169,23 +168,6 @@ def test_answers_mean_what_their_words_do_on_average():
     both = plain.encode(["ab", "cd"])
     assert np.allclose(found, [both.mean(axis=0), np.zeros(26), both[0]])
     assert not meanings(plain, [[], []]).any()
-
-
-def test_what_kind_of_question_it_is_counts_by_the_plain_reader_it_was_measured_with(monkeypatch):
-    wording = np.zeros(26)
-    wording[ord("b") - ord("a")] = 3.0  # questions with a b are followed
-    weighed = replace(
-        MEASURED, weights={**MEASURED.weights, WORDING: Weight(1.0, 0.0, 1.0)}, plain="p" * 64, wording=tuple(wording)
-    )
-    monkeypatch.setattr(judging, "MEASURED", weighed)
-    found = judged(Reader())
-    counts = Plain().encode([ASKED])[0]
-    assert found.features[WORDING] == pytest.approx(3 * counts[1])
-    assert WORDING not in judging.judge(Reader(), None, ASKED, read(Reader(), TEXTS, ASKED)).features
-    monkeypatch.setattr(judging, "MEASURED", replace(weighed, plain="q" * 64))
-    unweighed = judged(Reader())
-    assert WORDING not in unweighed.features
-    assert found.verdict.chance > unweighed.verdict.chance
 
 
 def test_the_chance_by_hand():
@@ -412,8 +394,3 @@ def test_likeness_by_hand():
     assert arithmetic.likeness(one, other) == pytest.approx(-0.5)
     assert arithmetic.likeness(one, np.ones((4, 4))) == 0
     assert arithmetic.likeness(np.ones((4, 4)), np.ones((4, 4))) == 1
-
-
-def test_how_evenly_words_spread_by_hand():
-    assert arithmetic.entropy(["a", "a"]) == 0
-    assert arithmetic.entropy(["a", "b"]) == pytest.approx(1)

@@ -1,52 +1,70 @@
-"""Verdicts of the model that ships, over the example reviews: levels far enough from thresholds for every processor."""
+"""Verdicts of the model that ships: levels far enough from thresholds for every processor."""
 
 import json
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from retriever import load_encoder
 from retriever.index.sources.encoders import load_base
-from retriever.index.verdicts.features import BY_TOPIC, MARGIN
 from retriever.index.verdicts.judging import TEXTS, judge
 from retriever.index.verdicts.measured import MEASURED
 from retriever.index.verdicts.reading import read
 
 REVIEWS = Path(__file__).parents[2] / "examples/reviews.jsonl"
-BROKE = "What broke?"
-REASON = "What is the main reason for the rating?"
-PRODUCT = "What kind of product is it?"
+OPINIONS = [
+    f"{opinion}: the {thing}."
+    for opinion, thing in product(
+        (
+            "Works perfectly every time, I love it",
+            "Broke on the second day, a waste of money",
+            "Great value and very well made",
+            "Terrible quality, it never worked",
+            "Happy with how easy it is",
+            "Disappointed, it is far too slow",
+            "Excellent, my favourite by far",
+            "Awful, I sent it straight back",
+        ),
+        ("kettle", "lamp", "drone", "tent", "knife"),
+    )
+]
 
 pytestmark = pytest.mark.model
 
 
 @pytest.fixture(scope="module")
 def judged():
-    """Give the shipped model's judgement on a question about the example reviews."""
-    texts = [json.loads(line)["text"] for line in REVIEWS.read_text(encoding="utf-8").splitlines()]
+    """Give the shipped model's verdict on a question about the example reviews, or about opinions said outright."""
+    reviews = [json.loads(line)["text"] for line in REVIEWS.read_text(encoding="utf-8").splitlines()][::5][:TEXTS]
     encoder, plain = load_encoder("pretrained:default", device="cpu"), load_base(device="cpu")
-    sample = texts[::5][:TEXTS]
-    return cache(lambda question: judge(encoder, plain, question, read(encoder, sample, question)))
+
+    @cache
+    def verdict(question, outright=False):
+        texts = OPINIONS if outright else reviews
+        return judge(encoder, plain, question, read(encoder, texts, question)).verdict
+
+    return verdict
 
 
-def test_a_question_whose_answers_are_kinds_of_product_is_not_followed(judged):
-    found = judged(BROKE).verdict
-    assert (found.level, found.another_question) == ("not followed", True)
+@pytest.mark.parametrize(
+    "question", ["What broke?", "What kind of product is this review about?", "How does the customer feel about it?"]
+)
+def test_questions_whose_answers_about_the_examples_are_half_wrong_are_unclear(judged, question):
+    assert judged(question).level == "unclear"
 
 
-def test_a_question_whose_answers_nearly_are_kinds_of_product_is_unclear(judged):
-    found = judged(REASON)
-    assert (found.verdict.level, found.verdict.another_question) == ("unclear", False)
-    assert abs(found.features["topic"] - BY_TOPIC) < MARGIN
+def test_a_question_whose_answers_are_invented_is_not_followed(judged):
+    assert judged("How long has the reviewer had it?").level == "not followed"
 
 
-def test_a_question_about_the_kind_of_product_is_called_followed(judged):
-    assert judged(PRODUCT).verdict.level == "followed"
+def test_a_question_about_opinions_that_are_said_outright_is_followed(judged):
+    assert judged("Good point or bad point?", outright=True).level == "followed"
 
 
 def test_the_numbers_were_measured_with_the_model_that_ships(judged):
-    assert judged(PRODUCT).verdict.measured, (
+    assert judged("What broke?").measured, (
         f"measured.json is of {MEASURED.fingerprint[:12]}, another model ships now: run recipes/verdict_read.py and "
         "recipes/verdict.py --write, and docs/evaluation.md from what they find"
     )

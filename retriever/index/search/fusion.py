@@ -51,10 +51,10 @@ class Fusion:
         return combined(*parts, Part(words, word_weight * spread))
 
     def _plain_weight(self, view: View) -> float:
-        """Return what the base encoder's cosine counts: more where the view's question is not followed."""
+        """Return what the base encoder's cosine counts: more where the view's question is not answered."""
         verdict = stored_verdict(self._store, view.view_id)
-        followed = verdict is None or verdict.level != "not followed"
-        return self._options.plain_weight if followed else self._options.unfollowed_plain_weight
+        answered = verdict is None or verdict.answered
+        return self._options.plain_weight if answered else self._options.unfollowed_plain_weight
 
     def _by_cosine(
         self, view: View, toward: NDArray[np.float32], ranking: Ranking, ids: Iterable[int], weight: float = 1.0

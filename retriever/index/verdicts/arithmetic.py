@@ -3,9 +3,6 @@
 Views are compared by the cosines of all pairs of texts, as a search or a clustering sees them.
 """
 
-from collections import Counter
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,13 +23,6 @@ def near(vectors: Embeddings, meanings: Embeddings) -> float:
     A model that answers the question has both by the answer; where both go by different things, it hardly reads it.
     """
     return likeness(pair_cosines(vectors), pair_cosines(meanings - meanings.mean(axis=0)))
-
-
-def entropy(words: Sequence[str]) -> float:
-    """Return how evenly words spread, 0 where all are the same, 1 where all are different."""
-    counts = np.array(list(Counter(words).values()), dtype=np.float64)
-    shares = counts / counts.sum()
-    return float(-(shares * np.log(shares)).sum() / np.log(max(2, len(words))))
 
 
 def pair_cosines(vectors: Embeddings) -> Floats:

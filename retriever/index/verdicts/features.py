@@ -8,34 +8,18 @@ import numpy as np
 from retriever.core.protocols import Encoder
 from retriever.core.text import drop_prefixes
 from retriever.core.types import JSON, Embeddings
-from retriever.core.verdicts import Level
 from retriever.core.words import in_whole_words
-from retriever.index.verdicts.arithmetic import entropy, likeness, near, pair_cosines
+from retriever.index.verdicts.arithmetic import near
 from retriever.index.verdicts.reading import Evidence
 
 TOPICS = ("What kind of product is it?", "What is the text about?", "What kind of thing is it?")
 """Questions for the topic: a model that does not follow a question mostly answers these instead."""
 
-BY_TOPIC, MOSTLY_BY_TOPIC = 0.4, 0.6
-"""Correlations from which on answers group the texts as their topics do, as a base encoder finds them.
-
-Product reviews have 0.72 to 0.75 with "What is the main reason for the rating?" and "What broke?", whose answers are
-kinds of product, and 0.13 to 0.17 with questions about mood, service and time.
-"""
+BY_TOPIC = 0.4
+"""Correlation from which on answers group the texts as their topics do, as a base encoder finds them."""
 
 ASKS_TOPIC = 0.45
 """Cosine with one of `TOPICS` from which on a question asks for the topic itself."""
-
-MARGIN = 0.03
-"""How far beyond these thresholds, and beyond 0 for ``suits_topic``, features must be for a question to be called not
-followed; where they are less far, or less than that before them, it is unclear.
-
-Processors without bfloat16 compute in float32, where some answers are others. Over ten samples of 40 example reviews
-and 15 questions that moved ``topic`` by 0.049 at most (0.010 in the root mean square), ``suits_topic`` by 0.035 (0.009)
-and ``asks_topic`` by 0.002; under 25 questions about other texts ``suits_topic`` by 0.042. None was followed in one
-format and not followed in the other: both sides of the margin together are 0.06. Measured 2026-11-27 on an AMD EPYC,
-model 9340485c1f5e, base encoder 35fe04a25c72.
-"""
 
 _COMMON = (
     "person day water money city music yes red anger science running law house computer animal north long begin "
@@ -46,48 +30,37 @@ _COMMON = (
 _FREQUENT = 8
 _MOST_WORDS = 20
 
-RULE: list[JSON] = [BY_TOPIC, MOSTLY_BY_TOPIC, ASKS_TOPIC, MARGIN, *TOPICS, *_COMMON]
-"""All that `at_most` goes by: verdicts that were made by another rule are made anew."""
+RULE: list[JSON] = [BY_TOPIC, ASKS_TOPIC, *TOPICS, *_COMMON]
+"""All that `by_topic` goes by: verdicts that were made by another rule are made anew."""
 
 
 def features_of(evidence: Evidence, question: str, plain: Encoder | None) -> dict[str, float]:
-    """Return the features of a question by name; without a base encoder those that need none.
+    """Return the features of a question by name; none without a base encoder.
 
-    ``words_spread`` is how different the first answers are. ``words_near`` is how far the view has together what is
-    answered alike. ``topic`` is how far the answers group the texts as their topics do, ``asks_topic`` how much the
-    question is like one for the topic, and ``suits_topic`` how much better the commonest answers suit such a question.
+    ``words_near`` is how far the view has together what is answered alike, and ``topic`` how far the base encoder has,
+    which knows only what the texts are about. ``asks_topic`` is how much the question is like one for the topic, and
+    ``suits_topic`` how much better the commonest answers suit such a question.
     """
-    words = evidence.asked.words
-    features = {"words_spread": entropy([answers[0] if answers else "" for answers in words])}
     if plain is None:
-        return features
+        return {}
+    words = evidence.asked.words
     said, texts = meanings(plain, words), plain.encode(evidence.texts)
     asked, *topics = plain.encode([question, *TOPICS])
     suits = _suits(plain, most_answered(map(in_whole_words, words, evidence.texts)), [asked, *topics])
     return {
-        **features,
         "words_near": near(evidence.asked.embeddings, said),
-        "topic": likeness(pair_cosines(said - said.mean(axis=0)), pair_cosines(texts - texts.mean(axis=0))),
+        "topic": near(texts - texts.mean(axis=0), said),
         "asks_topic": float(max(topic @ asked for topic in topics)),
         "suits_topic": max(suits[1:]) - suits[0],
     }
 
 
-def at_most(features: Mapping[str, float]) -> Level:
-    """Return the best level that answers allow, whatever the chance.
-
-    A question is not followed if it is answered by the topic, did not ask for it, and suits the answers less than a
-    question for the topic does, each by `MARGIN`. It is unclear where that is nearly so, or where the question suits
-    answers that go by little but the topic.
-    """
+def by_topic(features: Mapping[str, float]) -> bool:
+    """Whether answers go by the topics of the texts where the question, which they suit less, does not ask for them."""
     if "topic" not in features:
-        return "followed"
-    asks = features["asks_topic"] - ASKS_TOPIC
-    beyond = min(features["topic"] - BY_TOPIC, features["suits_topic"], -asks)
-    if beyond >= MARGIN:
-        return "not followed"
-    only_topic = features["topic"] >= MOSTLY_BY_TOPIC and asks < 0
-    return "unclear" if beyond > -MARGIN or only_topic else "followed"
+        return False
+    asks_it = features["asks_topic"] >= ASKS_TOPIC
+    return features["topic"] >= BY_TOPIC and features["suits_topic"] > 0 and not asks_it
 
 
 def most_answered(answers: Iterable[Sequence[str]]) -> list[tuple[str, int]]:

@@ -12,7 +12,7 @@ from retriever.core.verdicts import Verdict, worse
 from retriever.core.words import distinct, in_whole_words
 from retriever.index.encoding import OnTexts, texts_read
 from retriever.index.sources.encoders import Encoders
-from retriever.index.verdicts.features import at_most, features_of, most_answered
+from retriever.index.verdicts.features import by_topic, features_of, most_answered
 from retriever.index.verdicts.measured import MEASURED
 from retriever.index.verdicts.reading import Evidence, read
 from retriever.index.verdicts.stored import Judgement, store_judgement, stored_verdict
@@ -69,22 +69,23 @@ def judge(encoder: Encoder, plain: Encoder | None, question: str, evidence: Evid
 
     Args:
         encoder: what is judged.
-        plain: the base encoder, which tells what kind of question it is, and which answers mean the same;
-            None where there is none.
+        plain: the base encoder, which tells which answers mean the same, and what the texts are about; None where there
+            is none.
         question: what was asked of the texts.
         evidence: what was read.
     """
-    features = {**features_of(evidence, question, plain), **MEASURED.of_wording(plain, question)}
+    features = features_of(evidence, question, plain)
     chance = 0.0 if evidence.same else round(MEASURED.chance(features), 4)
     answers = dict(most_answered(map(in_whole_words, evidence.asked.words, evidence.texts)))
+    other = not evidence.same and by_topic(features)
     verdict = Verdict(
         instruction=question,
-        level=worse(MEASURED.level(chance), at_most(features)),
+        level=worse(MEASURED.level(chance), "unclear" if other else "followed"),
         chance=chance,
         texts=len(evidence.texts),
         answers=[(word, answers[word]) for word in distinct(answers, question)],
         measured=MEASURED.is_of(encoder, plain),
-        another_question=at_most(features) == "not followed",
+        another_question=other,
     )
     return Judgement(verdict, features)
 

@@ -2,21 +2,15 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from retriever.core.fingerprint import json_hash
 from retriever.core.protocols import Encoder
 from retriever.core.verdicts import Level
 from retriever.index.verdicts.features import RULE
-
-WORDING = "wording"
-"""Name of the feature that is told by the question alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +27,13 @@ class Measured:
     """A logistic model over features, and where its chances count as a yes or a no.
 
     Attributes:
-        version: tells this measurement, with the rule of `features.at_most`, from others.
+        version: tells this measurement, with the rule of `features.by_topic`, from others.
         fingerprint: of the encoder it was measured with.
         weights: by feature.
         bias: of the logistic function.
         followed: least chance of a question that is called followed.
         not_followed: greatest chance of one that is not; between the two it is unclear.
-        plain: fingerprint of the base encoder by whose vector of a question the wording counts.
-        wording: (e,) what each number of that vector counts.
+        plain: fingerprint of the base encoder it was measured with.
     """
 
     version: str
@@ -50,24 +43,10 @@ class Measured:
     followed: float
     not_followed: float
     plain: str = ""
-    wording: Sequence[float] = ()
 
     def is_of(self, encoder: Encoder, plain: Encoder | None) -> bool:
         """Whether these very models were measured."""
         return plain is not None and (encoder.fingerprint, plain.fingerprint) == (self.fingerprint, self.plain)
-
-    def of_wording(self, plain: Encoder | None, question: str) -> dict[str, float]:
-        """Return the feature of a question's wording; none where that encoder is not at hand.
-
-        Models follow kinds of question: where one on style is not followed, the next on style hardly is.
-        """
-        if plain is None or plain.fingerprint != self.plain:
-            return {}
-        return self.of_vector(plain.encode([question])[0])
-
-    def of_vector(self, vector: NDArray[np.float32]) -> dict[str, float]:
-        """Return the feature of a question's wording by its vector (e,)."""
-        return {WORDING: float(vector.astype(np.float64) @ np.array(self.wording))}
 
     def chance(self, features: Mapping[str, float]) -> float:
         """Return the chance, 0 to 1, that the question is followed; a feature that is not there says nothing."""
@@ -92,7 +71,6 @@ def measured_of(document: Mapping[str, Any]) -> Measured:
         followed=document["followed"],
         not_followed=document["not_followed"],
         plain=document["plain"],
-        wording=tuple(document["wording"]),
     )
 
 
