@@ -98,7 +98,7 @@ def test_a_name_that_fewer_answer_is_of_the_texts_or_an_example():
     assert names_that_hold(*sides, LABELS) == (["knife / blade", "toy"], [0.5, 1.0])
     sides = ([["kitchen"], ["toy"]], answers), ([["bread"], ["train"]], texts)
     assert names_that_hold(*sides, LABELS)[0] == ["such as bread", "toy"]
-    assert names_that_hold(([[], []], [[]] * 8), ([["knife"], ["train"]], texts), LABELS)[1] == "train"
+    assert names_that_hold(([[], []], [[]] * 8), ([["knife"], ["train"]], texts), LABELS)[0][1] == "train"
 
 
 @pytest.fixture
