@@ -17,11 +17,11 @@ from retriever.serving.jobs import Jobs
 from retriever.serving.pools import MOST_OPEN, EncoderPool, IndexFolder, IndexPool, index_folder
 from retriever.workspace import Index, limited
 from retriever_app import state
-from retriever_app.pages.train.job import MODELS_FOLDER, Trainings
 from retriever_app.serving import VARIABLE
+from retriever_app.training.job import MODELS_FOLDER, Trainings
 
 if TYPE_CHECKING:
-    from retriever_app.pages.clusters.job import ClusteringCache
+    from retriever_app.pages.groups.job import ClusteringCache
 
 _DEFAULT = "indexes"
 
@@ -48,7 +48,7 @@ def jobs() -> Jobs:
 @st.cache_resource(show_spinner=False)
 def clusterings() -> "ClusteringCache":
     """Return the clusterings that the process has worked out."""
-    from retriever_app.pages.clusters.job import ClusteringCache  # scikit-learn takes a second to load
+    from retriever_app.pages.groups.job import ClusteringCache  # scikit-learn takes a second to load
 
     return ClusteringCache()
 

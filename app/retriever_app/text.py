@@ -29,7 +29,7 @@ _NEXT: tuple[tuple[type[RetrieverError], str], ...] = (
     (IndexNotFoundError, "Choose another index on the left, or open a file of reviews on the page Corpus."),
     (
         IndexDamagedError,
-        "The check on the page Model and index names what is damaged. Vector files can be rebuilt there; a damaged "
+        "The check on the page Models names what is damaged. Vector files can be rebuilt there; a damaged "
         "database has to be restored from a copy, or the reviews are indexed again under another name.",
     ),
     (ConsentError, "Allow that host on this page."),

@@ -20,16 +20,13 @@ DIAGNOSE = "diagnose "
 _REFRESH_SECONDS = 1.0  # between looks at a job that goes on
 
 
-def show_verdict(
-    index: Index, instruction: str | None, *, ready: bool = True, place: str = "", boxed: bool = False
-) -> None:
+def show_verdict(index: Index, instruction: str | None, *, ready: bool = True, boxed: bool = False) -> None:
     """Draw the verdict on an instruction; where there is none yet, begin to check it, and show how far that is.
 
     Args:
         index: whose model it is.
         instruction: the instruction; nothing is drawn without one.
         ready: whether the page's own work is done, so that the view has filled.
-        place: tells this verdict from another on the page, which may be on the same instruction.
         boxed: whether a verdict that warns stands in a box; style.css keeps it low.
     """
     instruction = (instruction or "").strip()
@@ -37,7 +34,7 @@ def show_verdict(
         return
     line = _line(index, instruction)
     if line is not None:
-        _show_line(instruction, line, box=f"boxed verdict {place}" if boxed and line.warns else None)
+        _show_line(instruction, line, box="boxed verdict" if boxed and line.warns else None)
         return
     name = f"{DIAGNOSE}{index.identity} view {instruction}"
     job = resources.jobs().find(name)
@@ -48,7 +45,7 @@ def show_verdict(
         except RetrieverError:  # that of another instruction goes on; then it is this one's turn
             _await_turn()
     if job is not None:
-        _show_job(job, name, place)
+        _show_job(job, name)
 
 
 def _line(index: Index, instruction: str) -> VerdictLine | None:
@@ -88,10 +85,10 @@ def _check(index: Index, instruction: str, job: Job) -> None:
     index.teaching.judge(instruction, progress=report)
 
 
-def _show_job(job: Job, name: str, place: str) -> None:
-    snapshot = ended(job, f"verdict {place}")
+def _show_job(job: Job, name: str) -> None:
+    snapshot = ended(job, "verdict")
     if snapshot is not None and snapshot.status == "stopped":
         with st.container(horizontal=True, vertical_alignment="center"):
             st.caption("Nobody has checked yet whether the model follows this question.")
             forget = partial(resources.jobs().forget, name)
-            action_button("Check", forget, key=f"again {place} {name}", type="tertiary")
+            action_button("Check", forget, key=f"again {name}", type="tertiary")

@@ -49,16 +49,17 @@ def drop(session, name, data):
 
 
 def finish(session, name):
-    """Wait for an indexing and draw the page again."""
-    assert resources.jobs().find(f"index {name}").wait(PATIENCE).over
+    """Wait for an indexing, which the page may have shown as done already, and draw the page again."""
+    job = resources.jobs().find(f"index {name}")
+    assert job is None or job.wait(PATIENCE).over
     return whole(session.run())
 
 
 def under_way(session):
-    """Return the jobs of all sessions, and the searches of this one, running or over."""
+    """Return the jobs of all sessions, and the search of this one, running or over."""
     named = list(resources.jobs().named("").values())
-    pages = [f"{page}: running" for page in ("search", "compare")]
-    return named + [session.session_state[one].job for one in pages if one in session.session_state]
+    running = "search: running"
+    return named + ([session.session_state[running].job] if running in session.session_state else [])
 
 
 def settle(session):

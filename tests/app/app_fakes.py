@@ -116,7 +116,7 @@ if __name__ == "__main__":
     from retriever.cli.main import run
     from retriever.encoders.catalog import write_promotion
     from retriever_app import serving
-    from retriever_app.pages.train import job as trainings
+    from retriever_app.training import job as trainings
 
     catalog.load_encoder = load_encoder
     serving.UPLOAD_MB = int(os.environ.get("APP_FAKES_UPLOAD_MB", serving.UPLOAD_MB))

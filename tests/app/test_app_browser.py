@@ -62,7 +62,7 @@ def come_back_by_the_link(page):
 
 
 def cluster_merge_and_rename(page):
-    go(page, "Clusters")
+    go(page, "Groups")
     ask(page, "Question", PRODUCT)
     choose(page, "Clusters", "3")
     page.get_by_text("6 reviews in 3 clusters").wait_for()
@@ -174,7 +174,7 @@ def test_addresses_in_reviews_are_no_links(address, page):
 
 
 def test_tables_are_not_saved_with_formulas_in_them(address, page):
-    page.goto(f"{address}/model?index=reviews")
+    page.goto(f"{address}/models?index=reviews")
     page.get_by_test_id("stDataFrame").first.hover()
     page.get_by_role("button", name=re.compile("^Search")).first.wait_for()  # the table's own, beside
     assert not page.get_by_role("button", name=re.compile("^Download as CSV")).count()
@@ -238,7 +238,7 @@ def steps(page, turn):
         (lambda: ask(page, "Question", MOOD), {"instruction": MOOD}),
         (lambda: press(page, "1 ★"), {"stars": 1}),
         (lambda: press(page, "Clear filters"), {"instruction": MOOD}),
-        (lambda: go(page, "Clusters"), {"index": "reviews"}),
+        (lambda: go(page, "Groups"), {"index": "reviews"}),
         (lambda: ask(page, "Question", instruction), {"instruction": instruction}),
         (lambda: choose(page, "Clusters", str(groups)), {"groups": groups}),
         (lambda: page.get_by_role("link", name="Corpus").click(), {"index": "reviews"}),

@@ -7,7 +7,6 @@ import pytest
 from app_fakes import MOOD, PRODUCT, REVIEWS, load_encoder
 
 from retriever.clusters.arithmetic.intervals import Interval
-from retriever.clusters.comparing import compare_ranks
 from retriever.clusters.groups import groups_of
 from retriever.clusters.index_numbers import Counted, numbers_of
 from retriever.clusters.map import map_places
@@ -21,11 +20,10 @@ from retriever.workspace import Index
 from retriever_app import charts, state
 from retriever_app.charts import DARK, LIGHT, SHAPES
 from retriever_app.estimates import expected_seconds, seconds_a_text
-from retriever_app.pages.clusters import facets
-from retriever_app.pages.clusters import model as clusters
-from retriever_app.pages.clusters.facets import Bar, Facets
-from retriever_app.pages.clusters.model import DEEPEST, MOST_GROUPS, Grouping, Part, Sides, read_part
-from retriever_app.pages.compare import model as comparison
+from retriever_app.pages.groups import facets
+from retriever_app.pages.groups import model as clusters
+from retriever_app.pages.groups.facets import Bar, Facets
+from retriever_app.pages.groups.model import DEEPEST, MOST_GROUPS, Grouping, Part, Sides, read_part
 from retriever_app.text import about
 
 COLUMNS = Columns(product="product", category="category", stars="stars", date="date")
@@ -192,35 +190,6 @@ def test_durations_without_false_precision(seconds, said):
 def test_bars_say_shares():
     bars = charts.bar_chart({"5 ★": 3, "4 ★": 0, "1 ★": 1}, "#000000", LIGHT, shares=True)["data"]["values"]
     assert [(bar["kind"], bar["number"]) for bar in bars] == [("5 ★", "75%"), ("4 ★", "0%"), ("1 ★", "25%")]
-
-
-@pytest.fixture
-def compared(index):
-    return compare_ranks(
-        index.search("kettle", instruction=PRODUCT, k=3, mode="dense"),
-        index.search("hate love", instruction=MOOD, k=3, mode="dense"),
-    )
-
-
-def test_cards_say_where_the_hit_is_on_the_other_side(compared):
-    left, right = (comparison.side(compared, which, COLUMNS) for which in (0, 1))
-    assert [line.rank for line in left] == [line.rank for line in right] == [1, 2, 3]
-    places = {line.id: line.rank for line in right}
-    for line in left:
-        if line.id not in places:
-            assert line.moved == "only here"
-        else:
-            sign = {1: "▼", 0: "=", -1: "▲"}[(line.rank > places[line.id]) - (line.rank < places[line.id])]
-            assert line.moved == f"{sign} {places[line.id]} on the other side"
-    assert {line.moved for line in left} != {"only here"}
-
-
-def test_what_was_compared_in_a_sentence_and_in_rows(compared):
-    both = [one for one in compared.moved if None not in one.ranks]
-    assert f"{len(both)} of 3 hits are on both sides" in comparison.sentence(compared)
-    rows = comparison.rows(compared)
-    assert [row["id"] for row in rows] == [one.hit.document.id for one in compared.moved]
-    assert rows[0]["rank under the first"] == compared.moved[0].ranks[0]
 
 
 PART = Part('What broke? "It", they say', 4, (0, 2))

@@ -9,10 +9,10 @@ from retriever.clusters.groups import groups_of
 from retriever.serving.jobs import Job
 from retriever.workspace import Index
 from retriever_app import resources
-from retriever_app.pages.clusters import job
-from retriever_app.pages.clusters import model as clusters
-from retriever_app.pages.clusters.job import ClusteringCache
-from retriever_app.pages.clusters.model import Ask, Grouping, Part
+from retriever_app.pages.groups import job
+from retriever_app.pages.groups import model as clusters
+from retriever_app.pages.groups.job import ClusteringCache
+from retriever_app.pages.groups.model import Ask, Grouping, Part
 
 
 def names(session):
@@ -35,7 +35,7 @@ def press(session, label):
 def opened(make, app):
     """Open the page over reviews read under both instructions."""
     make(instructions=[PRODUCT, MOOD])
-    return lambda **parameters: settle(app("clusters", **parameters))
+    return lambda **parameters: settle(app("groups", **parameters))
 
 
 def test_clusters_answer_the_instruction(opened):
@@ -106,7 +106,7 @@ def test_a_number_of_reviews_to_read_makes_no_other_clusters_where_none_is_sent(
 def test_what_takes_long_is_begun_by_the_user(make, app, monkeypatch):
     make()
     monkeypatch.setattr(clusters, "AT_ONCE", 0)
-    session = app("clusters", instruction=MOOD, groups="2")
+    session = app("groups", instruction=MOOD, groups="2")
     assert "The model must read 6 reviews under this question first." in shown(session)
     assert not resources.jobs().named("clusters")
     assert len(names(press(session, "Read and cluster"))) == 2
@@ -122,7 +122,7 @@ def test_a_clustering_that_another_session_begins_meanwhile_is_waited_for(make, 
         return True
 
     monkeypatch.setattr(job, "_is_quick", begun_elsewhere)
-    session = whole(app("clusters", groups="2"))
+    session = whole(app("groups", groups="2"))
     assert "did not work" not in shown(session)
     assert session.get("progress")[0].proto.text == "Clustering …"
     go.set()
@@ -131,7 +131,7 @@ def test_a_clustering_that_another_session_begins_meanwhile_is_waited_for(make, 
 
 def test_an_error_is_told_and_can_be_mended(make, app):
     make()
-    session = settle(app("clusters", groups="9"))
+    session = settle(app("groups", groups="9"))
     assert "did not work" in shown(session)
     assert "Choose fewer clusters." in shown(session)
     session.selectbox(key="Grouping.groups").set_value(2).run()

@@ -98,7 +98,7 @@ def dot_of(page, name):
 
 
 def test_from_the_map_to_the_reviews_and_down_into_a_cluster(visit):
-    page = visit(f"clusters?groups=3&instruction={PRODUCT}")
+    page = visit(f"groups?groups=3&instruction={PRODUCT}")
     kettle = dot_of(page, "1 kettle")
     assert "onerror" in page.locator(".scatter-tip").text_content()
     page.mouse.click(kettle["x"], kettle["y"])
@@ -123,7 +123,7 @@ def test_from_the_map_to_the_reviews_and_down_into_a_cluster(visit):
 
 
 def test_a_cluster_is_added_with_shift_and_let_go_from_elsewhere(visit):
-    page = visit(f"clusters?groups=3&instruction={PRODUCT}")
+    page = visit(f"groups?groups=3&instruction={PRODUCT}")
     kettle, toy = dot_of(page, "1 kettle"), dot_of(page, "3 toy")
     page.mouse.click(kettle["x"], kettle["y"])
     page.get_by_role("heading", name="1 kettle", exact=True).wait_for()
@@ -143,7 +143,7 @@ def test_a_cluster_is_added_with_shift_and_let_go_from_elsewhere(visit):
 
 
 def test_a_bar_filters_map_cards_and_the_other_charts_beside_the_map(visit):
-    page = visit(f"clusters?groups=3&instruction={PRODUCT}")
+    page = visit(f"groups?groups=3&instruction={PRODUCT}")
     stands(page)
     stars = page.locator("[data-testid=stVegaLiteChart]").first
     stars.locator(".mark-rect").last.locator("path").first.click()
@@ -163,7 +163,7 @@ def test_a_bar_filters_map_cards_and_the_other_charts_beside_the_map(visit):
 
 
 def test_a_finger_scrolls_past_the_map_and_a_tap_chooses(visit):
-    page = visit(f"clusters?groups=3&instruction={PRODUCT}", 400, has_touch=True, is_mobile=True)
+    page = visit(f"groups?groups=3&instruction={PRODUCT}", 400, has_touch=True, is_mobile=True)
     stands(page)
     dot = dots(page)[0]
     assert canvas(page).evaluate("(map) => map.style.touchAction").startswith("pan-y")
@@ -174,7 +174,7 @@ def test_a_finger_scrolls_past_the_map_and_a_tap_chooses(visit):
 
 
 def test_the_way_back_leads_over_a_filter_to_what_was_chosen(visit):
-    page = visit(f"clusters?groups=2&instruction={PRODUCT}")
+    page = visit(f"groups?groups=2&instruction={PRODUCT}")
     page.get_by_role("button", name="Read", exact=True).first.click()
     page.wait_for_url(re.compile("clusters=0"))
     rest(page)

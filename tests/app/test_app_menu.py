@@ -20,16 +20,11 @@ def test_the_menu_carries_the_question_along(make, app):
     session = by_menu(session, "teach")
     assert question_of(session, "Question") == MOOD
     assert session.query_params["instruction"] in (MOOD, [MOOD])
-    session = by_menu(session, "clusters")
+    session = by_menu(session, "groups")
     assert question_of(session) == MOOD
     next(box for box in session.text_input if box.label == "Question").set_value(PRODUCT).run()
-    session = by_menu(settle(session), "compare")
-    assert question_of(session, "First question") == PRODUCT
-    next(box for box in session.text_input if box.label == "First question").set_value("").run()
-    next(box for box in session.text_input if box.label == "Second question").set_value(MOOD).run()
-    session = by_menu(session, "search")
+    session = by_menu(settle(session), "search")
     assert question_of(session) == PRODUCT
-    assert question_of(by_menu(session, "compare"), "First question") == ""
 
 
 def test_what_the_user_clears_stays_clear_and_a_link_decides_for_itself(make, app):
@@ -44,9 +39,9 @@ def test_what_the_user_clears_stays_clear_and_a_link_decides_for_itself(make, ap
 
 def test_clusters_under_a_question_that_was_carried_have_none_chosen(make, app):
     make(instructions=[MOOD, PRODUCT])
-    session = settle(app("clusters", instruction=PRODUCT, groups=3, clusters=0))
+    session = settle(app("groups", instruction=PRODUCT, groups=3, clusters=0))
     session = by_menu(session, "search")
     next(box for box in session.text_input if box.label == "Question").set_value(MOOD).run()
-    session = by_menu(settle(session), "clusters")
+    session = by_menu(settle(session), "groups")
     assert session.query_params["instruction"] in (MOOD, [MOOD])
     assert "clusters" not in session.query_params

@@ -1,16 +1,15 @@
 import re
-import threading
 
 import pytest
 from app_checks import PATIENCE, shown, whole
-from app_fakes import MOOD, PRODUCT, REVIEWS, KeywordEncoder
+from app_fakes import MOOD, REVIEWS, KeywordEncoder
 
 from retriever_app import resources
 
 
 def test_views_with_coverage(make, app):
     make(instructions=[MOOD])
-    session = app("model")
+    session = app("models")
     table = session.dataframe[0].value
     assert list(table["question"]) == ["No question", MOOD]
     assert list(table["read"]) == [1.0, 1.0]
@@ -23,7 +22,7 @@ def test_the_rest_is_read_under_an_instruction_and_what_was_read_is_dropped(make
 
     with Index(make(), encoder=KeywordEncoder()) as index:
         index.upkeep.complete([MOOD], ids=["r1", "r2"])
-    session = app("model")
+    session = app("models")
     assert session.dataframe[0].value["read"][1] == pytest.approx(2 / 6, abs=1e-3)
     assert resources.jobs().named("read") == {}
     rest = next(one for one in session.button if one.label == "Read the remaining reviews")
@@ -38,40 +37,6 @@ def test_the_rest_is_read_under_an_instruction_and_what_was_read_is_dropped(make
     assert not [one for one in session.button if one.label == "Delete"]
 
 
-def test_a_diagnosis_says_whether_an_instruction_is_followed(make, app):
-    rows = [
-        {**review, "id": f"{review['id']}-{copy}", "text": f"{review['text']} {copy}"}
-        for review in REVIEWS
-        for copy in "abcde"
-    ]
-    make(rows=rows)
-    session = app("model", diagnose=MOOD)
-    assert session.text_input(key="Diagnosed.diagnose").value == MOOD
-    next(one for one in session.button if one.label == "Check").click().run()
-    name = next(iter(resources.jobs().named("diagnose")))
-    resources.jobs().find(name).wait(PATIENCE)
-    whole(session.run())
-    assert "Checked on 30 reviews" in shown(session)
-    assert "love (10), hate (5)" in shown(session)
-    session.text_input(key="Diagnosed.diagnose").set_value(PRODUCT).run()
-    press(session, "Check")
-    assert [PRODUCT in one for one in resources.jobs().named("diagnose")] == [True]
-
-
-def test_one_diagnosis_at_a_time_in_all_sessions(make, app):
-    make()
-    make("other")
-    go = threading.Event()
-    running = resources.jobs().start("diagnose another", "The diagnosis", lambda job: go.wait(PATIENCE))
-    session = app("model", index="other", diagnose=MOOD)
-    assert session.get("progress")[0].proto.text == "The diagnosis …"
-    assert next(one for one in session.button if one.label == "Check").disabled
-    go.set()
-    running.wait(PATIENCE)
-    whole(session.run())
-    assert not next(one for one in session.button if one.label == "Check").disabled
-
-
 def press(session, label):
     next(one for one in session.button if one.label == label).click().run()
     for job in resources.jobs().named("").values():
@@ -82,7 +47,7 @@ def press(session, label):
 def test_damage_is_named_and_mended(make, app):
     file = next(make().glob("views/*/*.faiss"))
     file.write_bytes(file.read_bytes()[:-1] + b"x")
-    session = press(app("model"), "Check for damage")
+    session = press(app("models"), "Check for damage")
     assert file.name in shown(session)
     assert "It can be repaired here" in shown(session)
     assert "Vector indexes built: 1" in shown(press(session, "Repair"))
@@ -96,7 +61,7 @@ def test_a_database_that_is_none_can_still_be_checked(make, app):
     for file in folder.glob("corpus.sqlite3*"):
         file.unlink()
     (folder / "corpus.sqlite3").write_bytes(b"no database at all" * 100)
-    session = app("model")
+    session = app("models")
     assert "is damaged or no SQLite database" in shown(session)
     session = press(session, "Check for damage")
     assert "Restore a copy" in shown(session) or "did not work" in shown(session)

@@ -9,8 +9,8 @@ from browsing import SLOW, rest, until
 from train_fakes import finish, rows
 
 from retriever.workspace import Index
-from retriever_app.pages.train.job import MODELS_FOLDER, Trainings
 from retriever_app.serving import UPLOAD_MB
+from retriever_app.training.job import MODELS_FOLDER, Trainings
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -31,14 +31,13 @@ WIDER_FONT = "* { letter-spacing: .04em !important }"
 PAGES = {
     "corpus": ("", {}, "Length in words"),
     "search": ("search", {"q": "kettle", "instruction": PRODUCT}, "reviews under this question"),
-    "compare": ("compare", {"q": "kettle", "first": PRODUCT, "second": MOOD}, "on both sides"),
-    "map": ("clusters", {"instruction": PRODUCT, "groups": 3, "clusters": 0}, "Typical words"),
-    "saved": ("clusters", {"show": "saved", "saved": "kinds"}, "in 3 clusters."),
-    "one that is saved": ("clusters", {"show": "saved", "saved": "kinds", "clusters": 0}, "Move to"),
+    "map": ("groups", {"instruction": PRODUCT, "groups": 3, "clusters": 0}, "Typical words"),
+    "saved": ("groups", {"show": "saved", "saved": "kinds"}, "in 3 clusters."),
+    "one that is saved": ("groups", {"show": "saved", "saved": "kinds", "clusters": 0}, "Move to"),
     "teach": ("teach", {"instruction": MOOD}, "Review 1 of"),
-    "a new training": ("train", {"begin": "example"}, "170 rows"),
-    "a trained model": ("train", {"training": "moods"}, "Searches on held-out rows"),
-    "model": ("model", {}, "Integrity"),
+    "a new training": ("models", {"part": "train", "begin": "example"}, "170 rows"),
+    "a trained model": ("models", {"part": "train", "training": "moods"}, "Searches on held-out rows"),
+    "model": ("models", {}, "Integrity"),
 }
 
 
@@ -103,15 +102,16 @@ def test_the_first_hit_begins_in_the_upper_part_of_the_screen(visit):
 
 
 def test_suggestions_stand_in_one_row_that_unfolds(visit):
-    page = visit("compare", "on both sides", width=NARROW, q="kettle", first=PRODUCT, second=MOOD)
+    page = visit("search", "reviews under this question", width=NARROW, q="kettle", instruction=PRODUCT)
     rows, more = page.locator("[class*=st-key-row-of]"), page.get_by_role("button", name="More", exact=True)
-    assert until(page, lambda: [one.bounding_box()["height"] < 45 for one in rows.all()] == [True, True])
+    assert until(page, lambda: [one.bounding_box()["height"] < 45 for one in rows.all()] == [True])
     more.first.click()
     page.get_by_role("button", name="Fewer", exact=True).wait_for()
     unfolded = page.locator("[class*=st-key-rows-of]")
     assert until(page, lambda: unfolded.bounding_box()["height"] > 120)
     page.get_by_text("What is it used for?").first.click()
-    page.wait_for_url(re.compile("first=What(\\+|%20)is(\\+|%20)it(\\+|%20)used"))
+    page.wait_for_url(re.compile("instruction=What(\\+|%20)is(\\+|%20)it(\\+|%20)used"))
+    page.get_by_role("button", name="Fewer", exact=True).click()
     page.set_viewport_size({"width": 4000, "height": 900})  # all stand in one row
     page.add_style_tag(content="[data-testid=stMainBlockContainer] { max-width: none !important }")
 
@@ -123,7 +123,7 @@ def test_suggestions_stand_in_one_row_that_unfolds(visit):
 
 
 def test_the_reviews_of_a_cluster_begin_beside_the_map(visit):
-    page = visit("clusters", "Typical words", instruction=PRODUCT, groups=3, clusters=0)
+    page = visit("groups", "Typical words", instruction=PRODUCT, groups=3, clusters=0)
     drawn = page.get_by_role("application", name="Map of the reviews")
     review = page.get_by_text(re.compile(r"kettle(\.| broke\.) \d$")).first
 

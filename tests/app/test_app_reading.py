@@ -18,7 +18,7 @@ from retriever.index.teaching.unanswered import AnswersStatus
 from retriever.index.upkeep.archive import import_index
 from retriever.workspace import Index
 from retriever_app import readers, reading, resources
-from retriever_app.pages.clusters import model as clusters
+from retriever_app.pages.groups import model as clusters
 from retriever_app.readers import AnswerRow
 
 WHO = "Which thing is it about?"
@@ -145,11 +145,11 @@ def served(folder, question=WHO, name=NAME):
 
 @pytest.mark.parametrize(
     ("page", "asked"),
-    [("search", {"q": "lamp"}), ("clusters", {"groups": "2"}), ("teach", {}), ("compare", {"q": "lamp"})],
+    [("search", {"q": "lamp"}), ("groups", {"groups": "2"}), ("teach", {})],
 )
 def test_a_page_that_is_opened_sends_nothing(make, app, reader, page, asked):
     served(make()).close()
-    session = settle(app(page, instruction=WHO, first=WHO, reader=NAME, **asked))
+    session = settle(app(page, instruction=WHO, reader=NAME, **asked))
     assert reader.asked == []
     if page != "teach":
         session = settle(click(session, READ))
@@ -167,7 +167,7 @@ def test_the_search_is_begun_anew_once_the_reader_is_another(make, app, reader, 
 
 def test_what_may_be_sent_to_one_language_model_is_not_sent_to_another(make, app, reader):
     with served(make()) as index:
-        session = settle(click(settle(app("compare", q="lamp", first=WHO)), READ))
+        session = settle(click(settle(app("search", q="lamp", instruction=WHO)), READ))
         assert not resources.jobs().named("reader ")  # it was tried out before
         sent = len(reader.asked)
         index.teaching.read_by(WHO, NAMES[1])
@@ -179,7 +179,7 @@ def test_what_may_be_sent_to_one_language_model_is_not_sent_to_another(make, app
 def test_what_a_language_model_read_stands_apart_and_the_rest_is_not_read_unasked(make, app, reader):
     with served(make(instructions=[WHO])) as index:
         index.cluster(WHO, k=2, read=3)
-    session = app("model")
+    session = app("models")
     table = session.dataframe[0].value
     assert list(table["question"]) == ["No question", WHO, WHO]
     assert list(table["model"]) == ["keywords", "keywords", NAME]
@@ -199,14 +199,6 @@ def test_each_search_of_the_app_keeps_to_the_limits_of_the_settings(make, app, r
         assert f"The language model cannot be asked: A limit is reached: {unread} texts stay unread." in said
     settings.write_text("[reading]\nmax_text = 2\n")
     assert "settings.toml: 'max_text' is no setting" in shown(app("search")).replace("\\", "")
-
-
-def test_a_limit_that_the_first_of_two_searches_met_is_told(make, app, reader):
-    folder = make()
-    served(folder).close()
-    (folder.parent / "settings.toml").write_text("[reading]\nmax_texts = 2\n")
-    session = settle(settle(click(settle(app("compare", q="lamp", first=WHO)), READ)))
-    assert "A limit is reached: 4 texts stay unread. Answers until now are kept." in shown(session).replace("\\", "")
 
 
 def test_a_host_needs_a_yes_before_the_first_text(make, app, reader):
@@ -284,9 +276,9 @@ def test_searches_of_other_questions_and_sessions_go_on_beside_a_language_model_
 def test_clusters_of_other_questions_are_made_beside_a_language_model_that_is_slow(make, app, reader):
     served(make()).close()
     reader.gated = WHO
-    slow = click(app("clusters", instruction=WHO, groups="2"), READ)
+    slow = click(app("groups", instruction=WHO, groups="2"), READ)
     assert reader.reached.wait(PATIENCE)
-    other = app("clusters", instruction=PRODUCT, groups="3")
+    other = app("groups", instruction=PRODUCT, groups="3")
     awaited(other, "6 reviews in 3 clusters")
     reader.gate.set()
     assert "All 6 texts were read by chat:fake." in shown(settle(slow)).replace("\\", "")
@@ -296,7 +288,7 @@ def test_clusters_of_stored_answers_say_why_and_are_made_anew_once_the_language_
     with served(make()) as index:
         index.teaching.give_answers(WHO, {"r1": "kettle", "r2": "kettle", "r5": "toy"})
     reader.error, reader.error_at = EncoderError("The endpoint is gone."), REVIEWS[2]["text"]
-    session = settle(click(app("clusters", instruction=WHO, groups="2"), READ))
+    session = settle(click(app("groups", instruction=WHO, groups="2"), READ))
     assert "cannot be asked: The endpoint is gone." in shown(session).replace("\\", "")
     reader.error = None
     session = settle(click(session, "Ask the language model again"))
@@ -337,9 +329,7 @@ def test_an_index_of_others_is_searched_by_its_stored_answers_until_its_host_is_
     assert may.label.replace("\\", "") == f"Texts of this index may be sent to {HOST}"
     assert button.disabled
     assert len(reader.asked) == sent
-    both = settle(app("compare", index="theirs", q="lamp", first=WHO, second=MOOD))
-    assert "cannot be asked" in shown(both)
-    clusters_page = settle(app("clusters", index="theirs", instruction=WHO, groups="2"))
+    clusters_page = settle(app("groups", index="theirs", instruction=WHO, groups="2"))
     assert "3 of 6 texts were read by chat:fake" in shown(clusters_page).replace("\\", "")
     assert len(clusters_page.checkbox) == 1
     assert len(reader.asked) == sent

@@ -97,7 +97,7 @@ def clusters_of_a_sample(page, model):
     while before < len(sent(model)):  # the search reads on until its hits stay the same
         before = len(sent(model))
         page.wait_for_timeout(1500)
-    go(page, "Clusters")
+    go(page, "Groups")
     ask(page, "Question", WHO)
     page.get_by_text("Clustering sends at most all 240 reviews").wait_for()
     assert len(sent(model)) == before
@@ -113,7 +113,7 @@ def clusters_of_a_sample(page, model):
 def test_saved_clusters_are_named_by_a_click(page, address, model, tmp_path):
     with Index(tmp_path / "indexes" / "reviews", encoder=load_encoder()) as index:
         index.clusterings.save("products", index.cluster(PRODUCT, k=3))
-    page.goto(f"{address}/clusters?{urlencode({'show': 'saved', 'saved': 'products'})}")
+    page.goto(f"{address}/groups?{urlencode({'show': 'saved', 'saved': 'products'})}")
     press(page, "Name clusters with a language model")
     page.get_by_text("Naming the clusters sends at most 36 reviews, some of them twice").wait_for()
     assert not model.requests

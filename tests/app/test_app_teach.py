@@ -91,7 +91,7 @@ def test_before_anything_is_asked(make, app):
     make()
     session = app("teach")
     assert "Enter the question" in shown(session)
-    assert "use Train" in shown(session)
+    assert "train one" in shown(session)
     assert "Enter two answers or more." in shown(app("teach", instruction=MOOD))
 
 
@@ -381,7 +381,7 @@ def test_a_fine_tuning_that_is_stopped_changes_nothing(tunable, indexes, app, ho
 def test_a_question_that_is_tuned_says_so_elsewhere(tunable, app):
     tunable()
     ended(press(app("teach", instruction=GLAD), TUNE))
-    assert list(app("model").dataframe[0].value["taught"])[-1].endswith("reader fine-tuned")
+    assert list(app("models").dataframe[0].value["taught"])[-1].endswith("reader fine-tuned")
     learned = lessons(0.5, 0.9, 0.7)
     assert "fine-tuned" not in taught_line(learned).sentence
     assert "and an encoder fine-tuned for it" in taught_line(replace(learned, tuned=True)).sentence

@@ -13,7 +13,7 @@ from retriever.clusters.edit_requests import ClusterEdits
 from retriever.encoders.answers import loading
 from retriever.encoders.answers.wire import Format, Reply
 from retriever_app import readers, resources
-from retriever_app.pages.clusters import job
+from retriever_app.pages.groups import job
 
 
 def press(session, key):
@@ -29,7 +29,7 @@ def opened(make, app):
     folder = make(instructions=[PRODUCT])
     with Index(folder, encoder=None) as index:
         index.clusterings.save("products", index.cluster(PRODUCT, k=3))
-    return lambda page="clusters", **parameters: settle(app(page, **parameters))
+    return lambda page="groups", **parameters: settle(app(page, **parameters))
 
 
 def test_a_saved_clustering_is_renamed_merged_and_hidden_by_click_and_it_is_taken_back(opened):
@@ -86,7 +86,7 @@ def test_two_periods_are_compared_and_a_review_counts_in_all_its_categories(make
         index.clusterings.edit("kinds", ClusterEdits(move={"r5": "lamp, toy", "r6": "lamp, toy"}))
         index.add(documents([{**REVIEWS[4], "id": "r7", "date": "2024-02-11"}]))
         index.clusterings.edit("kinds", ClusterEdits(move={"r7": "lamp, toy"}))
-    session = settle(app("clusters", show="saved", saved="kinds"))
+    session = settle(app("groups", show="saved", saved="kinds"))
     assert [box.value for box in session.selectbox if box.label in ("From", "To")] == ["2024-01", "2024-02"]
     assert "New in 2024-02: toy." in shown(session)
     table = session.dataframe[0].value.set_index("cluster")

@@ -9,8 +9,8 @@ from app_checks import shown, whole
 from retriever.encoders.catalog import read_promotion, write_promotion
 from retriever.index import models
 from retriever_app import resources
-from retriever_app.pages.train import job as module
-from retriever_app.pages.train.job import MODELS_FOLDER, Message, Trainings
+from retriever_app.training import job as module
+from retriever_app.training.job import MODELS_FOLDER, Message, Trainings
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,7 @@ def labels(session):
 
 
 def test_a_file_is_checked_and_becomes_a_training(trainings, app):
-    session = app("train")
+    session = app("models", part="train")
     session.text_input[0].set_value("products")
     session.radio[0].set_value("file").run()
     assert button(session, "Create the training").disabled
@@ -56,7 +56,7 @@ def test_a_file_is_checked_and_becomes_a_training(trainings, app):
 
 def test_reviews_of_the_index_are_put_up_to_be_answered(trainings, make, app):
     make()
-    session = app("train")
+    session = app("models", part="train")
     session.radio[0].set_value("reviews").run()
     session.number_input[0].set_value(4).run()
     whole(button(session, "Create the training").click().run())
@@ -68,7 +68,7 @@ def test_reviews_of_the_index_are_put_up_to_be_answered(trainings, make, app):
 
 def test_the_example_and_names_that_are_taken(trainings, app):
     trainings.create("mine", fakes.rows())
-    session = app("train")
+    session = app("models", part="train")
     session.text_input[0].set_value("mine")
     session.radio[0].set_value("example").run()
     whole(button(session, "Create the training").click().run())
@@ -89,7 +89,7 @@ def answer(session, text):
 def test_what_is_written_in_the_table_is_kept(trainings, app):
     training = trainings.create("mine", fakes.rows())
     other = trainings.create("other", fakes.rows(21))
-    session = answer(app("train", training="mine"), "a lamp")
+    session = answer(app("models", part="train", training="mine"), "a lamp")
     written = [{**fakes.rows()[0], "answer": "a lamp"}, *fakes.rows()[1:]]
     assert training.rows() == written
     table = session.dataframe[0].proto.id
@@ -103,7 +103,7 @@ def test_what_is_written_in_the_table_is_kept(trainings, app):
 
 def test_rows_that_another_session_wrote_are_not_written_over(trainings, app):
     training = trainings.create("mine", fakes.rows())
-    session = answer(app("train", training="mine"), "mine")
+    session = answer(app("models", part="train", training="mine"), "mine")
     theirs = [{**fakes.rows()[0], "answer": "theirs"}, *fakes.rows(30)[1:]]
     training.write_rows(theirs)
     answer(session, "mine, written before theirs was seen")
@@ -116,7 +116,7 @@ def test_rows_that_another_session_wrote_are_not_written_over(trainings, app):
 
 def test_too_few_rows_cannot_be_trained_on(trainings, app):
     trainings.create("few", fakes.rows(19))
-    session = app("train", training="few")
+    session = app("models", part="train", training="few")
     said = shown(session).replace("\\", "")
     assert "The table: 19 rows can be used; at least 20 are needed. Give more rows" in said
     assert button(session, "Train").disabled
@@ -124,16 +124,16 @@ def test_too_few_rows_cannot_be_trained_on(trainings, app):
 
 def test_a_training_goes_on_beside_is_found_again_and_stopped(trainings, app):
     trainings.create("moods", fakes.rows())
-    session = app("train", training="moods")
+    session = app("models", part="train", training="moods")
     whole(button(session, "Train").click().run())
     training = trainings.find("moods")
     fakes.until(lambda: training.message() == Message("training"))
-    again = app("train", training="moods")  # another session, or the page reloaded
+    again = app("models", part="train", training="moods")  # another session, or the page reloaded
     assert again.get("progress")[0].proto.value == 25
     assert "Step 2 of 8, about 12 s left" in again.get("progress")[0].proto.text.replace("\\", "")
     assert ":blue-badge[:material/model_training: training]" in shown(again)
     trainings.create("others", fakes.rows())
-    other = app("train", training="others")
+    other = app("models", part="train", training="others")
     assert "moods is being trained. Only one training runs at a time." in shown(other)
     assert button(other, "Train").disabled
     whole(button(again, "Stop").click().run())
@@ -146,7 +146,7 @@ def test_a_training_goes_on_beside_is_found_again_and_stopped(trainings, app):
 def test_why_a_training_failed_is_told_in_words_for_the_table(trainings, app):
     training = trainings.create("moods", fakes.rows())
     training.begin("instemb:a")
-    session = app("train", training="moods")
+    session = app("models", part="train", training="moods")
     assert "ended without a message" in shown(session)
     training.post(Message(outcome="failed", message=f"{training.rows_file}: all is lost.", hint="Begin again."))
     session.run()
@@ -156,7 +156,7 @@ def test_why_a_training_failed_is_told_in_words_for_the_table(trainings, app):
 
 def test_a_finished_training_shows_scores_and_searches_before_and_after(trainings, app):
     fakes.finish(trainings.create("moods", fakes.rows()))
-    session = app("train", training="moods")
+    session = app("models", part="train", training="moods")
     said = shown(session).replace("\\", "")
     assert "It got better on the held-out rows. Trained on 18 rows in 2 min 05 s, evaluated on 6 rows held out." in said
     assert [(one.label, one.value, one.delta) for one in session.metric] == [
@@ -173,19 +173,22 @@ def test_a_finished_training_shows_scores_and_searches_before_and_after(training
 def test_promoting_makes_it_the_default_and_there_is_a_way_back(trainings, app, monkeypatch):
     training = fakes.finish(trainings.create("moods", fakes.rows()))
     monkeypatch.setattr(models, "promote", write_promotion)
-    session = app("train", training="moods")
+    session = app("models", part="train", training="moods")
     whole(button(session, "Promote").click().run())
     assert read_promotion().folder == training.model
     assert "new indexes use it." in shown(session)
-    assert "New indexes use moods." in shown(session)
     assert not {"Promote", "Delete for good"} & set(labels(session))
-    whole(button(session, "Back to the shipped model").click().run())
+    installed = app("models", part="installed")
+    assert "New indexes use moods." in shown(installed)
+    assert next(iter(installed.dataframe[0].value["name"])) == "default"
+    whole(button(installed, "Back to the shipped model").click().run())
     assert read_promotion() is None
-    assert {"Promote", "Delete for good"} <= set(labels(session))
+    assert "New indexes use the shipped model." in shown(installed)
+    assert {"Promote", "Delete for good"} <= set(labels(whole(session.run())))
 
 
 def test_a_training_that_is_gone_is_told(trainings, app):
-    session = app("train", training="gone")
+    session = app("models", part="train", training="gone")
     assert "no training 'gone' here any more" in shown(session)
     assert session.selectbox(key="ChosenTraining.training").value == "gone"
 
@@ -198,7 +201,7 @@ def test_discarding_deletes_all_of_it_unless_something_needs_the_model(trainings
     second.post(Message(outcome="stopped"))
     make()
     monkeypatch.setattr(resources, "made_with", lambda model: ["reviews"] if model == training.model else [])
-    session = app("train", training="moods")
+    session = app("models", part="train", training="moods")
     write_promotion(training.model)  # by another session, meanwhile
     for says, mend in (
         ("The model of 'moods' is the default.", models.reset),

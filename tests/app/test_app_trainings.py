@@ -11,9 +11,9 @@ import tiny_checkpoints
 from train_fakes import ended, until
 
 from retriever.core.errors import InputError, RetrieverError, UsageError
-from retriever_app.pages.train import job as module
-from retriever_app.pages.train import process as training_process
-from retriever_app.pages.train.job import Message, Training, Trainings
+from retriever_app.training import job as module
+from retriever_app.training import process as training_process
+from retriever_app.training.job import Message, Training, Trainings
 
 ROWS = [
     {"text": "It boils.", "question": "What is it?", "answer": "a kettle"},
@@ -125,7 +125,7 @@ def test_many_that_start_at_once_start_one(trainings):
 
 
 def test_pages_load_where_there_is_no_fcntl():
-    modules = "retriever_app.pages.train.job, retriever_app.pages.train.process, retriever_app.resources"
+    modules = "retriever_app.training.job, retriever_app.training.process, retriever_app.resources"
     code = f"import sys; sys.modules['fcntl'] = None; import {modules}"  # as on Windows
     subprocess.run([sys.executable, "-c", code], check=True)
 

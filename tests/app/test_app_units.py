@@ -10,8 +10,8 @@ from retriever.core.types import Document
 from retriever.index.profiling import Columns
 from retriever.workspace import Index
 from retriever_app import cards
-from retriever_app.pages.clusters import model as clusters
 from retriever_app.pages.corpus import job as intake
+from retriever_app.pages.groups import model as clusters
 
 TWO_EACH = (
     "The kettle broke at once. I love this lamp very much.",

@@ -6,7 +6,6 @@ from datetime import date
 import pytest
 
 from retriever.core.errors import EncoderError, IndexDamagedError, IndexNotFoundError, UsageError
-from retriever.core.requests import SearchRequest
 from retriever.core.results import Hit, IndexingReport, SearchResult
 from retriever.core.types import Document, Span
 from retriever.core.verdicts import Verdict
@@ -16,11 +15,9 @@ from retriever.store.filters import parse_filter
 from retriever_app import cards, text
 from retriever_app.components import to_csv
 from retriever_app.filters import Filters, where
-from retriever_app.pages.compare.model import HitPair
 from retriever_app.pages.corpus import model as corpus
 from retriever_app.pages.search import model as search
 from retriever_app.pages.search.job import LiveAnswer, reading_progress
-from retriever_app.pages.search.model import SearchQuestion
 
 COLUMNS = Columns(product="product", category="kind", stars="labels.stars", date="date")
 PROFILE = Profile(
@@ -163,28 +160,21 @@ def test_a_stopped_search_promises_no_change():
     assert search.headline(result, settled=False, stopped=True) == "First 1 review, without your question."
 
 
-def test_search_and_compare_ask_the_same():
-    asked = search.search_request(SearchQuestion(q="kettle", instruction="What broke?"), "stars < 3")
-    assert asked == SearchRequest("kettle", instruction="What broke?", k=HitPair().k, where="stars < 3")
-
-
 def answer(settled=False, **numbers):
     return LiveAnswer(SearchResult("q", "i", 1, "base", "hybrid", [], 1.0), settled, (), **numbers)
 
 
 @pytest.mark.parametrize(
-    ("answers", "says", "share"),
+    ("live", "says", "share"),
     [
-        ([answer()], "Choosing the reviews to read first …", None),
-        ([answer(read=81, of=140, left=120.0)], "81 of about 140 reviews read, about 2 minutes left", 81 / 140),
-        ([answer(read=81, of=140)], "81 of about 140 reviews read", 81 / 140),
-        ([answer(settled=True, read=9, of=9), answer(read=1, of=4)], "1 of about 4 reviews read", 0.25),
-        ([answer(read=81, of=140, left=120.0), answer()], "81 of about 140 reviews read", 81 / 140),
-        ([answer(waits=True)], "Waiting for another search …", None),
+        (answer(), "Choosing the reviews to read first …", None),
+        (answer(read=81, of=140, left=120.0), "81 of about 140 reviews read, about 2 minutes left", 81 / 140),
+        (answer(read=81, of=140), "81 of about 140 reviews read", 81 / 140),
+        (answer(waits=True), "Waiting for another search …", None),
     ],
 )
-def test_how_far_searches_are(answers, says, share):
-    progress = reading_progress(answers)
+def test_how_far_a_search_is(live, says, share):
+    progress = reading_progress(live)
     assert progress.sentence == says
     assert progress.share == share
 
@@ -214,7 +204,7 @@ def test_charts_fill_gaps_and_put_the_rest_together():
     ("error", "what", "following"),
     [
         (IndexNotFoundError("It is gone."), "It is gone.", "Choose another index"),
-        (IndexDamagedError("It is damaged."), "It is damaged.", "Model and index"),
+        (IndexDamagedError("It is damaged."), "It is damaged.", "page Models"),
         (EncoderError("No weights.", hint="Install them."), "No weights.", "Install them."),
         (ZeroDivisionError("secret"), "ZeroDivisionError", "go on using the app"),
     ],

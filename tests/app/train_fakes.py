@@ -4,7 +4,7 @@ import json
 import time
 
 from retriever.encoders.sources import CONFIG, MANIFEST
-from retriever_app.pages.train.job import Message
+from retriever_app.training.job import Message
 
 HOSTILE = "[link](javascript:alert(1)) <b>bold</b> $x$"
 QUESTION = "What kind of product is it?"

@@ -5,7 +5,7 @@ import sys
 import time
 from pathlib import Path
 
-from retriever_app.pages.train.job import Message, Training, Trainings
+from retriever_app.training.job import Message, Training, Trainings
 
 training = Training(Path(sys.argv[1]))
 with Trainings(training.folder.parent).turn():

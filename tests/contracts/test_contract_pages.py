@@ -29,8 +29,6 @@ HOSTILE = {
     "like": "nope",
     "q": "<script>alert(1)</script>",
     "instruction": "x" * 5000,
-    "first": "[a](javascript:alert(1))",
-    "second": "\u202e$x$",
     "groups": "500",
     "show": "sideways",
     "within": "[[[[",
@@ -39,7 +37,7 @@ HOSTILE = {
     "since": "yesterday",
     "training": "../x",
     "begin": "nowhere",
-    "diagnose": "\u0001",
+    "part": "\u0001",
 }
 
 

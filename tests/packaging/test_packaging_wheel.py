@@ -79,9 +79,7 @@ def test_what_is_installed_runs_from_another_folder(installed):
     assert "Explore indexes in a browser" in installed("-m", "retriever", "app", "--help")
     listed = installed("-m", "retriever", "models", "list")
     assert "pretrained:default" in listed
-    modules = (
-        "from retriever_app import example_file as f; from retriever_app.pages.train.model import example_rows as e"
-    )
+    modules = "from retriever_app import example_file as f; from retriever_app.training.model import example_rows as e"
     examples = f"{modules}; print(f('reviews.jsonl'), len(e()))"
     reviews, questions = installed("-c", examples).split()
     assert Path(reviews).is_relative_to(installed.target)

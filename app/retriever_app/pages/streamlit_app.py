@@ -11,11 +11,9 @@ from retriever_app.components import show_attempt, showing_problems
 PAGES = {
     "corpus": ("Corpus", ":material/library_books:"),
     "search": ("Search", ":material/search:"),
-    "compare": ("Compare", ":material/compare_arrows:"),
-    "clusters": ("Clusters", ":material/bubble_chart:"),
+    "groups": ("Groups", ":material/bubble_chart:"),
     "teach": ("Teach", ":material/school:"),
-    "train": ("Train", ":material/model_training:"),
-    "model": ("Model and index", ":material/memory:"),
+    "models": ("Models", ":material/memory:"),
 }
 
 PACKAGE = Path(__file__).parents[1]

@@ -10,7 +10,7 @@ from retriever_app.cards import Card
 from retriever_app.components import download, instruction_box, number_box, review_card, text_box
 from retriever_app.examples import example_menu, known_answers
 from retriever_app.pages.search import model
-from retriever_app.pages.search.job import LiveAnswer, live_answers
+from retriever_app.pages.search.job import LiveAnswer, live_answer
 from retriever_app.pages.search.model import SearchQuestion
 from retriever_app.verdicts import show_verdict
 
@@ -26,8 +26,8 @@ def main() -> None:
     request = model.search_request(question, where)
     if request is None:
         _invite(index)
-    elif answers := live_answers(index, (request,), "search"):
-        _show(index, request.query or "", answers[0], suggestions)
+    elif answer := live_answer(index, request):
+        _show(index, request.query or "", answer, suggestions)
     reading.offer(index, question.instruction, readers.search_sends())
 
 

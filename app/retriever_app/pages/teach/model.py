@@ -13,7 +13,7 @@ from retriever_app.background import Progress
 
 PURPOSE = (
     "Teach the model one question: label about a dozen reviews, and it learns in seconds. "
-    "To make a new model for many questions from hundreds of rows, in minutes to hours, use Train."
+    "To make a new model for many questions from hundreds of rows, in minutes to hours, train one."
 )
 AT_ONCE = 12
 """Reviews of a round."""

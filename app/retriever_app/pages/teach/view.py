@@ -12,6 +12,7 @@ from retriever.index.teaching.labels import NONE_OF_THESE, Labels
 from retriever.workspace import Index
 from retriever_app import cards, readers, reading, resources, state
 from retriever_app.components import attempt, instruction_box, review_card, show_attempt, showing_problems
+from retriever_app.pages.models.model import Shown
 from retriever_app.pages.search.model import SearchQuestion, suggestions
 from retriever_app.pages.teach import job as tunings
 from retriever_app.pages.teach import model
@@ -19,6 +20,7 @@ from retriever_app.pages.teach.model import Round, TaughtQuestion
 from retriever_app.resources import Chosen
 from retriever_app.text import count, plain
 
+_TRAIN = state.params(Shown("train"))
 _SESSION = "teach: session"
 _GO = "teach: go"
 _REDRAW = "teach: redraw"
@@ -74,7 +76,7 @@ class _Session:
 def main() -> None:
     """Draw the page."""
     st.text(model.PURPOSE)
-    st.page_link("train/view.py", label="Go to Train", icon=":material/model_training:")
+    st.page_link("models/view.py", label="Train a model", icon=":material/model_training:", query_params=_TRAIN)
     index = resources.needed_index()
     state.carry(TaughtQuestion, "instruction")
     question = state.current(TaughtQuestion)

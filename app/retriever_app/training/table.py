@@ -6,9 +6,9 @@ import pyarrow as pa
 import streamlit as st
 
 from retriever.training.splits import Findings, look_at
-from retriever_app.pages.train import model
-from retriever_app.pages.train.job import Training
-from retriever_app.pages.train.model import COLUMNS, Rows
+from retriever_app.training import model
+from retriever_app.training.job import Training
+from retriever_app.training.model import COLUMNS, Rows
 
 _PREVIEWED = 200  # rows
 

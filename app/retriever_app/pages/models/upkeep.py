@@ -1,4 +1,4 @@
-"""Model and index: the models, the views, whether the model follows an instruction, and whether anything is damaged."""
+"""The index on the page Models: the questions its texts were read under, its models, and whether it is whole."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -9,23 +9,17 @@ import streamlit as st
 
 from retriever.core.results import ViewStatus
 from retriever.index.upkeep import repair, verify
-from retriever.index.verdicts.diagnosis import Diagnosis
-from retriever.index.verdicts.judging import TEXTS
 from retriever.serving.jobs import Job
 from retriever.workspace import Index
-from retriever_app import readers, resources, state, text
+from retriever_app import readers, resources, text
 from retriever_app.background import READING, reporting
-from retriever_app.components import action_button, ended, facts, instruction_box, showing_problems, watch
+from retriever_app.components import action_button, ended, facts, showing_problems, watch
 from retriever_app.estimates import expected_seconds, promise
-from retriever_app.pages.model import model
-from retriever_app.pages.model.model import Diagnosed
-from retriever_app.pages.search.model import suggestions
-from retriever_app.verdicts import DIAGNOSE
+from retriever_app.pages.models import model
 
 
-def main() -> None:
-    """Draw the page; a damaged index can still be checked and repaired."""
-    st.title("Model and index")
+def draw() -> None:
+    """Draw what an index holds; a damaged one can still be checked and repaired."""
     path = resources.needed_path()
     with showing_problems():
         _describe()
@@ -60,8 +54,6 @@ def _describe() -> None:
             st.caption("The instruction encoder serves searches and clusters under a question.")
         facts(model.model_facts(status.encoder))
         st.dataframe(model.detail_rows(status.views), hide_index=True)
-    st.subheader("Does the model follow a question?")
-    _diagnose(index, suggestions(status.views))
 
 
 def _show_reading(index: Index) -> None:
@@ -130,34 +122,3 @@ def _outcome(job: Job, describe: Callable[[Any], list[str]]) -> None:
         for sentence in describe(snapshot.result):
             st.text(sentence)
         st.caption(f"Ended {text.seconds(snapshot.idle)} ago.")
-
-
-def _diagnose(index: Index, suggested: list[str]) -> None:
-    """Draw the box for an instruction, and whether the model follows it once somebody has asked."""
-    state.current(Diagnosed)
-    instruction = instruction_box(state.key(Diagnosed, "diagnose"), suggested, label="Question to check")
-    jobs, mine = resources.jobs(), f"{DIAGNOSE}{index.identity} "
-    name = f"{mine}{instruction}"
-    job = jobs.find(name)
-    running = [other for other in jobs.named(DIAGNOSE).values() if not other.snapshot().over]
-    if running and job not in running:
-        watch(running[0], "another diagnosis")
-    if st.button("Check", type="primary", disabled=not instruction or bool(running)):
-        jobs.forget_others(mine, name)
-        job = jobs.start(name, "Checking the question", partial(_diagnosis, index, instruction), alone=DIAGNOSE)
-    if job is None:
-        return
-    snapshot = ended(job, "diagnosis")
-    if snapshot is not None and snapshot.result is not None:
-        st.markdown(f"**{text.plain(snapshot.result.told.sentence)}**")
-        for sentence in model.evidence(snapshot.result):
-            st.text(sentence)
-
-
-def _diagnosis(index: Index, instruction: str, job: Job) -> Diagnosis:
-    """Check on a sample of the reviews whether the model follows an instruction."""
-    sample = f"Reading up to {TEXTS} reviews under the question"
-    return index.teaching.diagnose(instruction, progress=reporting(job, sample, sample))
-
-
-main()

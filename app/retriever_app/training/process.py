@@ -11,7 +11,7 @@ import traceback
 from pathlib import Path
 
 from retriever.core.errors import RetrieverError, TrainingInterrupted
-from retriever_app.pages.train.job import Message, Training, Trainings
+from retriever_app.training.job import Message, Training, Trainings
 
 _NICE = 10  # a search beside it comes first
 _STOP_SECONDS = 0.2  # between looks at whether it is to stop

@@ -1,4 +1,4 @@
-"""The parts of the page Clusters: the map, cards, reviews to read, downloads, reports, and the way down to a part."""
+"""The parts of the page Groups: the map, cards, reviews to read, downloads, reports, and the way down to a part."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,9 +26,9 @@ from retriever_app import cards, charts, state, text
 from retriever_app.cards import Card
 from retriever_app.charts import Colours
 from retriever_app.components import instruction_box, review_card, theme
-from retriever_app.pages.clusters import model
-from retriever_app.pages.clusters.job import BY_NUMBER, Drawn, go
-from retriever_app.pages.clusters.model import DEEPEST, ClusterCard, Grouping, Part, Sides
+from retriever_app.pages.groups import model
+from retriever_app.pages.groups.job import BY_NUMBER, Drawn, go
+from retriever_app.pages.groups.model import DEEPEST, ClusterCard, Grouping, Part, Sides
 from retriever_app.pages.search.model import SearchQuestion
 from retriever_app.resources import Chosen
 
@@ -237,7 +237,7 @@ def draw_breadcrumbs(parts: Sequence[Part], names: Sequence[str]) -> None:
 
 @st.cache_resource(show_spinner=False)
 def _map() -> ComponentRenderer:
-    here = files("retriever_app.pages.clusters")
+    here = files("retriever_app.pages.groups")
     script = map_asset("scatter.js") + here.joinpath("map.js").read_text(encoding="utf-8")
     return component("retriever_map", html='<div class="map"></div>', css=map_asset("scatter.css") + _CSS, js=script)
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from retriever.workspace import Index
 from retriever_app import filters, readers, reading, resources, state, text
 from retriever_app.components import download, instruction_box, number_box, theme
-from retriever_app.pages.clusters import facets, model, panels, saved_view
-from retriever_app.pages.clusters.facets import TITLES, Facet, Facets
-from retriever_app.pages.clusters.job import Drawn, asks, ready, report_file
-from retriever_app.pages.clusters.model import MOST_GROUPS, Ask, Grouping, Sides
+from retriever_app.pages.groups import facets, model, panels, saved_view
+from retriever_app.pages.groups.facets import TITLES, Facet, Facets
+from retriever_app.pages.groups.job import Drawn, asks, ready, report_file
+from retriever_app.pages.groups.model import MOST_GROUPS, Ask, Grouping, Sides
 from retriever_app.pages.search.model import suggestions
 from retriever_app.verdicts import show_verdict
 

@@ -1,4 +1,4 @@
-"""The part of the page Clusters with saved clusterings and categories: renamed, merged and corrected by a click."""
+"""The part of the page Groups with saved clusterings and categories: renamed, merged and corrected by a click."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -14,11 +14,11 @@ from retriever.workspace import Index
 from retriever_app import reading, state, text
 from retriever_app.cards import Card
 from retriever_app.components import action_button, attempt
-from retriever_app.pages.clusters import job, saved_model
-from retriever_app.pages.clusters.job import Drawn, SavedPage
-from retriever_app.pages.clusters.model import Grouping
-from retriever_app.pages.clusters.panels import draw_reviews, offer_report, show_doubts
-from retriever_app.pages.clusters.saved_model import Dated, TopicCard, members
+from retriever_app.pages.groups import job, saved_model
+from retriever_app.pages.groups.job import Drawn, SavedPage
+from retriever_app.pages.groups.model import Grouping
+from retriever_app.pages.groups.panels import draw_reviews, offer_report, show_doubts
+from retriever_app.pages.groups.saved_model import Dated, TopicCard, members
 from retriever_app.verdicts import show_verdict
 
 _NONE = "no cluster"

@@ -1,4 +1,4 @@
-"""What the page Train shows: where rows come from and what is wrong with them, and how a training goes and went."""
+"""What is shown of trainings: where rows come from and what is wrong with them, and how a training goes and went."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from retriever.training.splits import Findings, few_rows, look_at
 from retriever.workspace import Index
 from retriever_app import example_file, text
 from retriever_app.background import Progress
-from retriever_app.pages.train.job import Message, Status
+from retriever_app.training.job import Message, Status
 
 PURPOSE = (
     "Train a new model for many questions on hundreds of rows, in minutes to hours. "

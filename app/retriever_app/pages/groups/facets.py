@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from retriever.clusters.periods import all_periods, fitting, period_of
 from retriever_app.charts import Colours, Spec, channel
-from retriever_app.pages.clusters.model import Sides, scale_of
+from retriever_app.pages.groups.model import Sides, scale_of
 from retriever_app.text import STAR
 
 Facet = Literal["only_stars", "only_product", "only_month"]

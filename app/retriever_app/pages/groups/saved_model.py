@@ -1,4 +1,4 @@
-"""What the page Clusters shows of a saved clustering, or categories: cards, their edits, and two periods compared."""
+"""What the page Groups shows of a saved clustering, or categories: cards, their edits, and two periods compared."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from retriever.clusters.saved import SavedClustering
 from retriever.core.types import Document
 from retriever.index.profiling import Columns
 from retriever_app import text
-from retriever_app.pages.clusters.model import QUOTE, read_sides, short
+from retriever_app.pages.groups.model import QUOTE, read_sides, short
 
 QUOTES = 2
 

@@ -1,4 +1,4 @@
-"""What the page Clusters shows: what a link asks for, cards, the points and names of the map, rows to download."""
+"""What the page Groups shows: what a link asks for, cards, the points and names of the map, rows to download."""
 
 import json
 from collections import Counter

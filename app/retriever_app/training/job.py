@@ -27,7 +27,7 @@ from retriever.core.types import JSON
 from retriever.training.checkpoints import RUN_FILE, RunRecord
 
 MODELS_FOLDER = ".models"
-COMMAND = (sys.executable, "-P", "-m", "retriever_app.pages.train.process")  # trains in the folder that follows
+COMMAND = (sys.executable, "-P", "-m", "retriever_app.training.process")  # trains in the folder that follows
 
 Status = Literal["draft", "running", "stopping", "paused", "failed", "finished"]
 Row = Mapping[str, JSON]
@@ -198,6 +198,11 @@ class Trainings:
         if message is None or (message.outcome == "stopped" and not training.has_states):
             return "draft"
         return "paused" if training.has_states and message.outcome != "failed" else "failed"
+
+    def models(self) -> dict[str, str]:
+        """Return the folders of the models that were trained here, and the names of their trainings."""
+        every = [self.find(name) for name in self.names()]
+        return {str(made.model.resolve()): made.name for made in every if self.status(made) == "finished"}
 
     def grown_from(self, training: Training) -> list[str]:
         """Return the names of the trainings that need this one's model: they train on it, or can be gone on with."""

@@ -1,4 +1,4 @@
-"""The work of the page Clusters: clusterings, saved ones and categories, as jobs that all sessions share.
+"""The work of the page Groups: clusterings, saved ones and categories, as jobs that all sessions share.
 
 Clusterings are kept while the documents they are of stay as they are.
 """
@@ -30,9 +30,9 @@ from retriever_app import readers, reading, resources, text
 from retriever_app.background import FOREGROUND, READING, Progress, reporting
 from retriever_app.components import ended, show_problem, watch
 from retriever_app.estimates import expected_seconds, promise
-from retriever_app.pages.clusters import model
-from retriever_app.pages.clusters.model import Ask, Part
-from retriever_app.pages.clusters.saved_model import Topics, topics
+from retriever_app.pages.groups import model
+from retriever_app.pages.groups.model import Ask, Part
+from retriever_app.pages.groups.saved_model import Topics, topics
 
 MOST_KEPT = 8
 TITLING = "Naming the clusters"

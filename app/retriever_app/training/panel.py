@@ -1,4 +1,4 @@
-"""Train: questions and answers in a table become a model of one's own, in the background."""
+"""The trainings on the page Models: questions and answers in a table become a model of one's own, in the background."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -13,10 +13,10 @@ from retriever.training.run.scores import Candidate
 from retriever.training.splits import ENOUGH_ROWS, LEAST_ROWS
 from retriever_app import charts, resources, state
 from retriever_app.components import action_button, show_problem, showing_problems, theme
-from retriever_app.pages.train import model, table
-from retriever_app.pages.train.job import Status, Training, Trainings
-from retriever_app.pages.train.model import ChosenTraining, Line, Rows
 from retriever_app.text import count, plain
+from retriever_app.training import model, table
+from retriever_app.training.job import Status, Training, Trainings
+from retriever_app.training.model import ChosenTraining, Line, Rows
 
 _REFRESH_SECONDS = 2.0  # between looks at a training that runs
 _HIT_CHARACTERS = 220  # of a text that are shown
@@ -27,9 +27,8 @@ _ICONS = {
 }
 
 
-def main() -> None:
-    """Draw the page."""
-    st.title("Train")
+def draw() -> None:
+    """Draw the choice of a training, and the one that is chosen."""
     trainings = resources.trainings()
     name = state.current(ChosenTraining).training
     if name or trainings.names():
@@ -39,8 +38,6 @@ def main() -> None:
             _show(trainings, trainings.find(name))
         else:
             _new(trainings)
-    with showing_problems():
-        _promotion(trainings)
 
 
 def _choose(trainings: Trainings, name: str) -> None:
@@ -274,30 +271,9 @@ def _bases(trainings: Trainings) -> dict[str, str]:
         bases[model_names.resolve_name(model_names.DEFAULT)] = "the default model"
     if model_names.DEFAULT in model_names.shipped():
         bases.setdefault(f"{model_names.SHIPPED}:{model_names.DEFAULT}", "the shipped model")
-    for folder, name in _own(trainings).items():
+    for folder, name in trainings.models().items():
         bases.setdefault(folder, f"{name}, trained here")
     return bases
-
-
-def _own(trainings: Trainings) -> dict[str, str]:
-    """Return the folders of the models that were trained here, and their names."""
-    every = [trainings.find(name) for name in trainings.names()]
-    return {str(made.model.resolve()): made.name for made in every if trainings.status(made) == "finished"}
-
-
-def _promotion(trainings: Trainings) -> None:
-    """Draw which model of one's own new indexes use, and the way back to the shipped one."""
-    promotion = read_promotion()
-    if promotion is not None:
-        with st.container(horizontal=True, vertical_alignment="center"):
-            st.text(f"New indexes use {_own(trainings).get(str(promotion.folder), promotion.folder)}.")
-            action_button("Back to the shipped model", _reset)
-
-
-def _reset() -> None:
-    from retriever.index import models
-
-    models.reset()
 
 
 def _say(lines: Sequence[Line]) -> None:
@@ -343,6 +319,3 @@ def _candidate(candidate: Candidate) -> None:
     answer = f"**{plain(candidate.answer)}** — " if candidate.answer else ""
     short = candidate.text if len(candidate.text) <= _HIT_CHARACTERS else f"{candidate.text[:_HIT_CHARACTERS]} …"
     st.markdown(f"{mark} {answer}{plain(short)}")
-
-
-main()

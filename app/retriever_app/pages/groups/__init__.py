@@ -1,0 +1,1 @@
+"""The page Groups: clusters on a map, and saved ones."""

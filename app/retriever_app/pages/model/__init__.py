@@ -1,1 +1,0 @@
-"""The page Model and index: what is loaded and read, and whether it is whole."""
