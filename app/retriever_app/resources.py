@@ -16,7 +16,7 @@ from retriever.index.profiling import Columns, Profile
 from retriever.serving.jobs import Jobs
 from retriever.serving.pools import MOST_OPEN, EncoderPool, IndexFolder, IndexPool, index_folder
 from retriever.workspace import Index, limited
-from retriever_app import state
+from retriever_app import questions, state
 from retriever_app.serving import VARIABLE
 from retriever_app.training.job import MODELS_FOLDER, Trainings
 
@@ -117,6 +117,11 @@ def profile(index: Index) -> Profile:
 @st.cache_data(show_spinner=False, max_entries=MOST_OPEN)
 def _profile(_index: Index, name: str, change: str) -> Profile:
     return profiling.profile(_index, profiling.read_columns(_index))
+
+
+def suggestions(index: Index) -> list[str]:
+    """Return questions to choose from."""
+    return questions.suggestions(status(index).views, profile(index))
 
 
 def choose_index() -> None:

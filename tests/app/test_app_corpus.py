@@ -31,6 +31,15 @@ def test_a_dropped_file_becomes_an_index(indexes, app):
     assert [hit.document.text for hit in found] == ["The toy broke. Again and again."]
 
 
+def test_a_button_leads_from_the_file_to_groups_of_answers(make, app):
+    rows = [{**one, "id": f"{one['id']} {copy}", "stars": 1 + copy % 5} for one in REVIEWS for copy in range(12)]
+    make(rows=rows)
+    session = click(app("corpus"), "What do they complain about?")
+    asked = session.text_input(key="Grouping.instruction").value
+    assert asked == "What does the customer complain about?"
+    assert session.pills(key="Filters.stars").value == [1, 2]
+
+
 @pytest.mark.parametrize(
     ("encoding", "guessed"),
     [

@@ -12,7 +12,7 @@ from retriever.core.verdicts import Verdict
 from retriever.core.words import stem
 from retriever.index.profiling import Columns, Profile
 from retriever.store.filters import parse_filter
-from retriever_app import cards, text
+from retriever_app import cards, questions, text
 from retriever_app.components import to_csv
 from retriever_app.filters import Filters, where
 from retriever_app.pages.corpus import model as corpus
@@ -125,8 +125,9 @@ def test_the_latest_instructions_come_first():
             self.verdict = level and Verdict(instruction, level, 0.5, 40, [], True)
 
     views = [View("", "9"), View("Old?", "1"), View("What is it used for?", "2"), View("New?", "3")]
-    rest = [question for question in search.SUGGESTED if question != "What is it used for?"]
-    assert search.suggestions(views) == ["New?", "What is it used for?", "Old?", *rest]
+    fitting = questions.fitting(COLUMNS)
+    rest = [question for question in fitting if question != "What is it used for?"]
+    assert questions.suggestions(views, PROFILE) == ["New?", "What is it used for?", "Old?", *rest]
     views = [
         View("New?", "5", "not followed"),
         View("Taught?", "4", "not followed"),
@@ -135,7 +136,7 @@ def test_the_latest_instructions_come_first():
         View("Hm?", "2", "unclear"),
         View("What broke?", "1", "not followed"),
     ]
-    assert search.suggestions(views) == ["Taught?", "Good?", *search.SUGGESTED[:-1], "Hm?", "New?", "What broke?"]
+    assert questions.suggestions(views, PROFILE) == ["Taught?", "Good?", *fitting[:-1], "Hm?", "New?", "What broke?"]
 
 
 @pytest.mark.parametrize(
@@ -187,9 +188,25 @@ def test_how_hits_moved():
 def test_what_an_indexing_did():
     report = IndexingReport(added=1, unchanged=1200, skipped=2, seconds=3000)
     assert corpus.report_line(report, 3725) == "1 review added, 1,200 unchanged, 2 rows skipped, in 1 h 02 min."
-    assert corpus.report_line(IndexingReport(added=1, notes=["1 text is long."]), 1).endswith(
-        ", in 1 s. 1 text is long."
+    assert (
+        corpus.notes_label(IndexingReport(truncated=1, notes=["x"])) == "1 text is longer than the model reads at once"
     )
+    assert corpus.notes_label(IndexingReport(notes=["x", "y"])) == "2 notes"
+
+
+def test_the_first_questions_fit_what_the_file_holds():
+    many = replace(PROFILE, stars={1: 20, 2: 4, 3: 9, 5: 30})
+    assert [(start.label, start.stars) for start in questions.starts(many)] == [
+        ("What do they complain about?", (1, 2)),
+        ("What is praised?", (4, 5)),
+        ("What is it about?", ()),
+    ]
+    assert {start.stars for start in questions.starts(PROFILE)} == {()}  # too few have them to look at alone
+    of_ten = replace(PROFILE, stars={3: 30, 10: 30})
+    assert [start.stars for start in questions.starts(of_ten)] == [(1, 2, 3, 4), (8, 9, 10), ()]
+    others = questions.starts(replace(PROFILE, columns=Columns(date="date"), stars={}))
+    assert [start.label for start in others] == ["What is it about?", "What do they want?", "How do they feel?"]
+    assert not any("customer" in start.question or "product" in start.question for start in others)
 
 
 def test_charts_fill_gaps_and_put_the_rest_together():

@@ -93,7 +93,7 @@ def known_line(known: int, looked_at: int, index: str) -> str:
 
 
 def report_line(report: IndexingReport, seconds: float) -> str:
-    """Describe the result of an indexing in words, with what there is to know besides.
+    """Describe the result of an indexing in words.
 
     Args:
         report: of it.
@@ -105,7 +105,15 @@ def report_line(report: IndexingReport, seconds: float) -> str:
         f"{report.unchanged:,} unchanged" if report.unchanged else "",
         f"{text.count(report.skipped, 'row')} skipped" if report.skipped else "",
     ]
-    return " ".join([f"{', '.join(filter(None, parts))}, in {text.seconds(seconds)}.", *report.notes])
+    return f"{', '.join(filter(None, parts))}, in {text.seconds(seconds)}."
+
+
+def notes_label(report: IndexingReport) -> str:
+    """Return in one line what the notes of an indexing are about."""
+    if not report.truncated:
+        return text.count(len(report.notes), "note")
+    are = "text is" if report.truncated == 1 else "texts are"
+    return f"{report.truncated:,} {are} longer than the model reads at once"
 
 
 def skipped_rows(quarantined: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:

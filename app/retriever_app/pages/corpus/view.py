@@ -10,16 +10,17 @@ import streamlit as st
 
 from retriever.core.errors import RetrieverError
 from retriever.index.files import ENCODINGS, UTF8
-from retriever.index.profiling import Columns
+from retriever.index.profiling import Columns, Profile
 from retriever.serving.jobs import Job
 from retriever.workspace import Index
-from retriever_app import charts, example_file, resources, state, text
+from retriever_app import charts, example_file, questions, resources, state, text
 from retriever_app.components import action_button, facts, show_problem, showing_problems, theme, watch
 from retriever_app.estimates import seconds_a_text
+from retriever_app.filters import Filters
 from retriever_app.pages.corpus import job as intake
 from retriever_app.pages.corpus import model
 from retriever_app.pages.corpus.job import Plan, Preview
-from retriever_app.pages.search.model import SUGGESTED
+from retriever_app.pages.groups.model import Grouping
 from retriever_app.resources import Chosen
 from retriever_app.text import calling
 
@@ -66,7 +67,7 @@ def _indexings() -> None:
     """Show every indexing that goes on, has ended, or waits to be continued."""
     seen = time.monotonic() - model.SEEN_SECONDS
     done = st.session_state.get(_DONE, {})
-    st.session_state[_DONE] = {index: told for index, told in done.items() if told[1] > seen}
+    st.session_state[_DONE] = {index: told for index, told in done.items() if told[-1] > seen}
     unfinished = intake.unfinished(resources.folder().folder)
     waiting = list(unfinished.plans)
     for name, job in resources.jobs().named("index ").items():
@@ -107,7 +108,7 @@ def _ended(name: str, job: Job, plan: Plan | None) -> None:
         return
     if snapshot.status == "done":
         sentence = f"{job.title} is done: {model.report_line(snapshot.result, snapshot.seconds)}"
-        st.session_state[_DONE][name.removeprefix("index ")] = (sentence, time.monotonic())
+        st.session_state[_DONE][name.removeprefix("index ")] = (sentence, snapshot.result, time.monotonic())
         resources.jobs().forget(name)
         return
     with st.container(border=True):
@@ -123,9 +124,13 @@ def _ended(name: str, job: Job, plan: Plan | None) -> None:
 
 def _done() -> None:
     """Show the indexings that were done by this run, or so shortly before that nobody may have seen it."""
-    for index, (sentence, _) in st.session_state[_DONE].items():
+    for index, (sentence, report, _) in st.session_state[_DONE].items():
         with st.container(border=True):
             st.text(sentence)
+            if report.notes:
+                with st.expander(model.notes_label(report), type="compact"):
+                    for note in report.notes:
+                        st.text(note)
             if state.current(Chosen).index != index:
                 show = partial(state.change, Chosen, index=index)
                 st.button("Show this index", key=f"show {index}", type="primary", on_click=show)
@@ -226,7 +231,7 @@ def _prepare(file: Path) -> None:
     name = name.strip()
     instructions = right.multiselect(
         "Questions to prepare now",
-        SUGGESTED,
+        questions.fitting(columns),
         accept_new_options=True,
         placeholder="Optional: indexing takes longer, and these questions are answered at once later",
     )
@@ -288,6 +293,7 @@ def _summary(index: Index) -> None:
     if not profile.documents:
         st.text("This index holds no reviews yet.")
         return
+    _starts(index, profile)
     facts(model.profile_facts(profile))
     left, right = st.columns(2, gap="large")
     with left:
@@ -306,6 +312,19 @@ def _summary(index: Index) -> None:
     if rows:
         with st.expander(f"{text.count(len(rows), 'row')} skipped by the last indexing", icon=":material/rule:"):
             st.dataframe(rows, hide_index=True)
+
+
+def _starts(index: Index, profile: Profile) -> None:
+    """Draw questions to begin with; each leads to the groups of its answers."""
+    st.text("Begin with a question:")
+    chosen = None
+    with st.container(horizontal=True):
+        for start in questions.starts(profile):
+            if st.button(start.label, key=f"start {start.label}", type="primary"):
+                chosen = start
+    if chosen is not None:
+        states = (state.current(Chosen), Grouping(chosen.question), Filters(stars=chosen.stars))
+        st.switch_page("groups/view.py", query_params=state.params(*states))
 
 
 def _bars(title: str, counts: Mapping[str, int]) -> None:

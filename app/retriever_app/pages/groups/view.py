@@ -16,7 +16,6 @@ from retriever_app.pages.groups import facets, model, panels, saved_view
 from retriever_app.pages.groups.facets import TITLES, Facet, Facets
 from retriever_app.pages.groups.job import Drawn, asks, ready, report_file
 from retriever_app.pages.groups.model import MOST_GROUPS, Ask, Grouping, Sides
-from retriever_app.pages.search.model import suggestions
 from retriever_app.verdicts import show_verdict
 
 _DRAWN = "facets: drawn"  # counts clicks: a chart that was clicked is drawn anew, with nothing selected
@@ -29,7 +28,7 @@ def main() -> None:
     index = resources.needed_index()
     if state.carry(Grouping, "instruction"):
         panels.clear_selection()
-    suggested = suggestions(resources.status(index).views)
+    suggested = resources.suggestions(index)
     where = filters.choose(resources.profile(index))
     _let_go_elsewhere(index, where)
     grouping = state.current(Grouping)

@@ -1,23 +1,14 @@
-"""What the page Search shows: the question, suggestions, and the state of the answer."""
+"""What the page Search shows: the question, and the state of the answer."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from retriever.core.options import Option
 from retriever.core.requests import SearchRequest
-from retriever.core.results import IndexStatus, SearchResult, ViewStatus
+from retriever.core.results import IndexStatus, SearchResult
 from retriever.forms import made, public, state_of
 from retriever_app import text
 
-SUGGESTED = (
-    "What kind of product is this review about?",
-    "How does the customer feel about it?",
-    "What is it used for?",
-    "What broke?",
-)
-"""Questions that fit reviews, first those that the model which comes with retriever follows."""
-MOST_SUGGESTED = 8
-_PLACES = {"followed": 0, None: 1, "unclear": 2, "not followed": 3}  # of questions, by whether they are followed
 MOST_HITS = 100
 LONGEST = 1000  # characters of an option
 _NAMES = {"query": "q"}  # what a link calls an option
@@ -62,20 +53,6 @@ def search_request(question: Any, where: str | None) -> SearchRequest | None:  #
     if not any(given[name] for name in ("query", "like", "regex")):
         return None
     return made(SearchRequest, given, where=where)
-
-
-def suggestions(views: Iterable[ViewStatus]) -> list[str]:
-    """Return questions to choose from: those asked of this index, the latest first, then those that fit reviews.
-
-    Questions that are followed or were taught go before all others, and those that are not followed come last.
-    """
-    own = sorted((view for view in views if view.instruction), key=lambda view: view.last_used, reverse=True)
-    asked = list(dict.fromkeys(view.instruction for view in own))[: MOST_SUGGESTED - len(SUGGESTED)]
-    places: dict[str, int] = {}
-    for view in own:
-        level = "followed" if view.taught else view.verdict.level if view.verdict else None
-        places[view.instruction] = min(_PLACES[level], places.get(view.instruction, max(_PLACES.values())))
-    return sorted(dict.fromkeys([*asked, *SUGGESTED]), key=lambda question: places.get(question, _PLACES[None]))
 
 
 def headline(result: SearchResult, *, settled: bool, stopped: bool = False, read: str = "") -> str:

@@ -20,7 +20,7 @@ def main() -> None:
     index = resources.needed_index()
     state.carry(SearchQuestion, "instruction")
     question = state.current(SearchQuestion)
-    suggestions = model.suggestions(resources.status(index).views)
+    suggestions = resources.suggestions(index)
     where = filters.choose(resources.profile(index))
     _ask(index, question.like, suggestions)
     request = model.search_request(question, where)

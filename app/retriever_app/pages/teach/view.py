@@ -13,7 +13,7 @@ from retriever.workspace import Index
 from retriever_app import cards, readers, reading, resources, state
 from retriever_app.components import attempt, instruction_box, review_card, show_attempt, showing_problems
 from retriever_app.pages.models.model import Shown
-from retriever_app.pages.search.model import SearchQuestion, suggestions
+from retriever_app.pages.search.model import SearchQuestion
 from retriever_app.pages.teach import job as tunings
 from retriever_app.pages.teach import model
 from retriever_app.pages.teach.model import Round, TaughtQuestion
@@ -80,8 +80,7 @@ def main() -> None:
     index = resources.needed_index()
     state.carry(TaughtQuestion, "instruction")
     question = state.current(TaughtQuestion)
-    views = resources.status(index).views
-    instruction_box(state.key(TaughtQuestion, "instruction"), suggestions(views))
+    instruction_box(state.key(TaughtQuestion, "instruction"), resources.suggestions(index))
     instruction = question.instruction.strip()
     if not instruction:
         st.text("Enter the question that the model should learn.")
