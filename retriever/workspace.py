@@ -177,6 +177,17 @@ class Index(Closing):
         """
         return (results[0] for results in self._answers([request], on_texts))
 
+    def search_stored(self, request: SearchRequest) -> SearchResult:
+        """Return the answer to a search by what is stored under its instruction: nothing is read, and nobody is asked.
+
+        It is not final where a search would read on. Errors as `search`.
+        """
+        if request.query is None and request.like is None:
+            return found_by_pattern(self._opened.store, request)
+        queries, request = self._queries([request])
+        (result,) = self._searcher().stored(queries, request)
+        return self._opened.views.calibration.rated(self._with_verdict(result))
+
     def _answers(
         self, requests: Sequence[SearchRequest], on_texts: OnTexts | None = None
     ) -> Iterator[list[SearchResult]]:
@@ -187,18 +198,24 @@ class Index(Closing):
         if request.query is None and request.like is None:
             yield [found_by_pattern(self._opened.store, request)] * len(requests)
             return
-        queries = [variant.query or "" for variant in requests]
-        if request.like is not None:
-            like = self._resembled(request.like)
-            queries, request = [like.text] * len(requests), replace(request, like=like.parent_id)
+        queries, request = self._queries(requests)
         views = self._opened.views
-        opened = self._opened
-        ask = partial(completing.ask, opened)
-        searcher = Searcher(opened.store, views, lambda: opened.sources, opened.search_options, ask)
-        for results in searcher.search(queries, request, on_texts):
+        for results in self._searcher().search(queries, request, on_texts):
             views.note_use(result.view for result in results if result.view is not None)
             yield [views.calibration.rated(self._with_verdict(result)) for result in results]
         views.shrink()
+
+    def _queries(self, requests: Sequence[SearchRequest]) -> tuple[list[str], SearchRequest]:
+        """Return the texts that are looked for, and the options of all requests."""
+        request = requests[0]
+        if request.like is None:
+            return [variant.query or "" for variant in requests], request
+        like = self._resembled(request.like)
+        return [like.text] * len(requests), replace(request, like=like.parent_id)
+
+    def _searcher(self) -> Searcher:
+        opened, ask = self._opened, partial(completing.ask, self._opened)
+        return Searcher(opened.store, opened.views, lambda: opened.sources, opened.search_options, ask)
 
     def _resembled(self, id: str) -> Document:
         """Return the document or the part of an id.

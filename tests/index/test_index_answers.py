@@ -9,7 +9,7 @@ from asking_index import PRODUCTS, TEXTS, WHO, load, made, opened, search, words
 from index_fakes import MOOD, FakeEncoder, documents
 
 from retriever.core.errors import InputError
-from retriever.core.requests import SearchOptions
+from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.index.reembedding import reembed
 from retriever.index.upkeep.repair import repair
 from retriever.index.upkeep.verify import verify
@@ -62,6 +62,23 @@ def test_a_search_asks_a_reader_about_its_candidates_and_shows_the_answers(path,
     assert 3 <= len(reader.asked) <= 6
     assert len(set(reader.asked)) == len(reader.asked)
     assert {said[0] for said in words(result).values()} == {"toy"}
+
+
+def test_what_a_reader_answered_is_shown_without_asking_it(path, reader):
+    with made(path, search_options=SearchOptions(costly_texts=3, costly_rounds=2, candidates=6)) as index:
+        index.teaching.read_by(WHO, NAME)
+        request = SearchRequest("toy", instruction=WHO, k=2)
+        assert not index.search_stored(request).final
+        assert reader.asked == []
+        totals = set()
+        *_, last = index.search_progressively(request, lambda done, total: totals.add(total))
+        assert totals == {6}
+        asked = len(reader.asked)
+        settled, other = index.search_stored(request), index.search_stored(SearchRequest("lamp", instruction=WHO))
+        assert (settled.final, other.final) == (True, False)
+        assert words(settled) == words(last)
+        assert other.path == "lazy"
+        assert len(reader.asked) == asked
 
 
 def test_a_reader_stays_until_another_is_named(index, reader):

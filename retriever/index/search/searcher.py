@@ -7,6 +7,7 @@ so that nothing is searched for twice.
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TypeVar
 
 import numpy as np
@@ -60,6 +61,9 @@ T = TypeVar("T")
 Ask = Callable[[Source, Ids, OnTexts | None], int]
 """Has a language model answer about texts for a source; gives how many stay unread (`index.completing.ask`)."""
 
+KEPT_AT_ONCE = 10
+"""Texts that are read before they are stored where somebody is told of them, who can look (`Searcher.stored`)."""
+
 STEP = 1e-4
 """Of the score between two texts that a view lacks, in the order of the candidates."""
 
@@ -110,9 +114,7 @@ class Searcher:
             EncoderError: steps are asked for and the encoder has none.
             UsageError: the instruction is too long, or the regular expression is none or takes too long.
         """
-        started = time.perf_counter()
-        where = request_filter(self._store, request.where, request.instruction)
-        search = Asked(queries, request, holding(self._store, request.regex, where), started)
+        search = self._asked_now(queries, request)
         first = self._steadily(lambda: self._first(search))
         yield first.results
         while first.unfinished is not None:
@@ -122,6 +124,29 @@ class Searcher:
             first = self._steadily(lambda: self._first(search))
             if first.unfinished is None:
                 yield first.results
+
+    def stored(self, queries: Sequence[str], request: SearchRequest) -> list[SearchResult]:
+        """Return one result per query by what is stored for the instruction: nothing is read, and nobody is asked.
+
+        It is not final where a search would read on. Arguments and errors as for `search`.
+        """
+        first = self._steadily(lambda: self._first(self._asked_now(queries, request)))
+        begun = first.unfinished
+        if begun is None:
+            return first.results
+        if begun.queries.source.in_words:
+            catch_up(begun.queries.sources, begun.queries.source)
+        view = self._loaded(begun.queries.sources, begun.queries.source)
+        if view is None or not view.coverage(begun.found.allowed):
+            return first.results
+        begun.queries.shown()  # now, and not while a state of the database is held
+        last = self._steadily(lambda: self._final(begun))
+        return [replace(result, final=False) for result in (last or first).results]
+
+    def _asked_now(self, queries: Sequence[str], request: SearchRequest) -> Asked:
+        """Return a request with its filter as of now, and the time."""
+        where = request_filter(self._store, request.where, request.instruction)
+        return Asked(queries, request, holding(self._store, request.regex, where), time.perf_counter())
 
     def _steadily(self, answer: Callable[[], T]) -> T:
         """Return an answer drawn from one state of the database.
@@ -250,33 +275,33 @@ class Searcher:
         view = self._views.loaded(self._store.views.ensure(queries.source.key, lazy=True))
         learns = queries.asked is None and not mostly_filled(view, pool.allowed)
         parts = 2 if learns else 1
-        wanted = read = reading.ahead = 0
+        wanted = read = 0
         for part in range(parts):
             if learns and (number or part):
                 pool = replace(pool, learned=self._learned(reading.begun))
             with self._store.snapshot():
                 view = self._views.loaded(view.view)
                 chosen = texts_to_read(self._store, encoder, view, pool, self._options, 1 / parts, reading.begun.since)
+            sample = set(self._unread_sample(queries)).difference(chosen)
+            if chosen and not reading.total:
+                rounds = len(chosen) * parts * reading.most  # no more than that, however short later texts are
+                reading.total = min(rounds, len(view.lacking(pool.allowed))) + len(sample)
+            chosen = dict(islice(chosen.items(), max(0, reading.total - reading.read - len(sample))))
             if chosen:
-                after = len(chosen) * (parts - 1 - part)  # about as many
-                if number == 0 and reading.most > 1:
-                    rest = len(view.lacking(pool.allowed)) - len(chosen) - after
-                    reading.ahead = max(0, min(reading.read + len(chosen) + after, rest))
-                notify = self._notify(reading, chosen, after)
-                self._views.keep(queries.sources, filled, list(chosen), notify)
+                notify, ids = self._notify(reading, chosen), list(chosen)
+                size = len(ids) if notify is None else KEPT_AT_ONCE
+                for start in range(0, len(ids), size):
+                    self._views.keep(queries.sources, filled, ids[start : start + size], notify)
                 reading.tried.update(chosen)
                 done = len(chosen) - len(self._store.vectors.missing(view.view.view_id, list(chosen)))
                 reading.read += done
                 wanted, read = wanted + len(chosen), read + done
         return wanted, read
 
-    def _notify(self, reading: Reading, texts: Mapping[int, str], after: int) -> Callable[[int], None] | None:
-        """Return what tells how many texts are read, of all that are known to be read; ``after`` of this round."""
-        if reading.on_texts is None:
-            return None
-        queries = reading.begun.queries
-        behind = after + reading.ahead + len(set(self._unread_sample(queries)).difference(texts))
-        encoder = queries.source.root.encoder
+    def _notify(self, reading: Reading, texts: Mapping[int, str]) -> Callable[[int], None] | None:
+        """Return what tells how many texts are read, of the most that the search reads."""
+        behind = max(0, reading.total - reading.read - len(texts))
+        encoder = reading.begun.queries.source.root.encoder
         return texts_read(encoder, list(texts.values()), reading.on_texts, before=reading.read, after=behind)
 
     def _judge(self, reading: Reading) -> None:
@@ -290,14 +315,14 @@ class Searcher:
             return
         unread = self._store.documents.texts(self._unread_sample(queries))
         if unread:
-            notify = self._notify(reading, unread, after=0)
+            notify = self._notify(reading, unread)
             self._views.keep(queries.sources, queries.filled, list(unread), notify)
             reading.tried.update(unread)
             reading.read += len(unread)
 
         def still(done: int, total: int) -> None:
             if on_texts is not None:
-                on_texts(reading.read, reading.read + reading.ahead)
+                on_texts(reading.read, max(reading.read, reading.total))
 
         judge_view(self._store, queries.sources.encoders, view, on_texts=still)
 
@@ -328,10 +353,13 @@ class Searcher:
         if self._ask is None or not isinstance(source, AnswersInWords) or not source.by.name:
             return 0, 0
         chosen = source.unasked(np.array(further, dtype=np.int64))[: self._options.costly_texts]
+        if not reading.total:
+            possible = self._store.documents.live_contents() if begun.found.allowed is None else begun.found.allowed
+            reading.total = min(self._options.costly_texts * reading.most, len(source.unasked(possible)))
 
-        def notify(done: int, total: int) -> None:
+        def notify(done: int, _: int) -> None:
             if reading.on_texts is not None:
-                reading.on_texts(reading.read + done, reading.read + total)
+                reading.on_texts(reading.read + done, reading.total)
 
         reading.tried.update(chosen.tolist())
         try:

@@ -70,7 +70,7 @@ class Reading:
         on_texts: told of texts that are read.
         most: rounds that may be read.
         read: texts that were read.
-        ahead: texts that the next round will read, about, as far as it is known that there is one.
+        total: most texts that are read, known from the first round on.
         tried: texts that were read or asked about, with or without success.
         fault: why a language model cannot be asked; None where it can.
     """
@@ -79,7 +79,7 @@ class Reading:
     on_texts: OnTexts | None
     most: int
     read: int = 0
-    ahead: int = 0
+    total: int = 0
     tried: set[int] = field(default_factory=set)
     fault: RetrieverError | None = None
 
