@@ -148,9 +148,15 @@ def instruction_box(
     *,
     label: str = "Question",
     on_change: Callable[[], None] = lambda: None,
+    beside: Callable[[], None] = lambda: None,
 ) -> str:
-    """Draw the box for an instruction, with a row of suggestions below that unfolds, and return the instruction."""
-    instruction = text_box(label, key, "What should the model look at?", max_chars=1000, on_change=on_change)
+    """Draw the box for an instruction, with a row of suggestions below that unfolds, and return the instruction.
+
+    ``beside`` draws what stands at the end of the box.
+    """
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        instruction = text_box(label, key, "What should the model look at?", max_chars=1000, on_change=on_change)
+        beside()
     seed = f"{key} seed"
     shown, number = st.session_state.get(seed, (None, 0))
     if shown != (instruction, suggestions):

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from retriever.clusters.titles import TEXTS_A_TITLE
 from retriever.core.errors import EncoderError
 from retriever.core.requests import SearchOptions
 from retriever.core.types import Document
@@ -15,7 +14,10 @@ from retriever_app import text
 VARIABLE = "RETRIEVER_READER"
 """The environment variable that names the language model which the pages offer, as ``chat:qwen3:8b``."""
 
-SETUP = "No language model is set up. Whoever starts the app can add one: docs/app.md, “A language model”, says how."
+SETUP = (
+    "A language model answers open questions best, and none is set up. Whoever starts the app names one: "
+    "RETRIEVER_READER=chat:MODEL, with OPENAI_BASE_URL for its server (docs/app.md, “A language model”)."
+)
 MOST_ROWS = 200
 """Answers in a table at most."""
 
@@ -23,6 +25,40 @@ BEGINNING = 90  # characters of a text in a table
 _OPTIONS = SearchOptions()
 MOST_A_SEARCH = _OPTIONS.costly_texts * _OPTIONS.costly_rounds
 """Texts that a search sends at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """What work under a question sends to a language model.
+
+    Attributes:
+        what: the work, as a sentence begins with it.
+        most: reviews that are sent at most.
+        in_all: whether those that are answered already count among them.
+    """
+
+    what: str
+    most: int
+    in_all: bool = False
+
+    def number(self, status: AnswersStatus) -> int:
+        """Return how many reviews are sent at most, given how far the question is answered."""
+        if self.in_all:
+            return max(0, min(self.most, status.texts) - status.answers)
+        return min(self.most, status.texts - status.answers)
+
+    def said(self, status: AnswersStatus) -> str:
+        """Say how many are sent: A search sends at most 12 more reviews."""
+        number = text.count(self.number(status), "more review" if status.answers else "review")
+        return f"{self.what} sends {'' if self.in_all else 'at most '}{number}"
+
+
+SEARCHING = Sending("A search", MOST_A_SEARCH)
+
+
+def grouping(read: int) -> Sending:
+    """Return what the groups of so many reviews send."""
+    return Sending("Grouping", read, in_all=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,23 +120,6 @@ def unanswered(status: AnswersStatus, reasons: str) -> str:
         return ""
     said = f"{lacking:,} of {text.count(status.texts, 'different text')} {'has' if lacking == 1 else 'have'} no answer."
     return f"{said} {reasons}".strip()
-
-
-def search_sends() -> str:
-    """Say what a search sends."""
-    return f"A search sends at most {text.count(MOST_A_SEARCH, 'review')}"
-
-
-def clusters_send(read: int, texts: int) -> str:
-    """Say what a clustering sends, of how many texts."""
-    if read >= texts:
-        return f"Clustering sends at most all {text.count(texts, 'review')}"
-    return f"Clustering sends at most {read:,} of {text.count(texts, 'review')}"
-
-
-def titles_send(clusters: int) -> str:
-    """Say what titles of clusters send."""
-    return f"Naming the clusters sends at most {text.count(clusters * TEXTS_A_TITLE, 'review')}, some of them twice"
 
 
 def answer_rows(texts: Sequence[tuple[Document, Sequence[str]]]) -> list[AnswerRow]:

@@ -17,81 +17,76 @@ from retriever.serving.jobs import Job
 from retriever.workspace import Index
 from retriever_app import readers, resources, state
 from retriever_app.components import action_button, attempt, ended, show_attempt
-from retriever_app.readers import AnswerRow
+from retriever_app.readers import AnswerRow, Sending
 from retriever_app.text import plain
 
 _AGREED = "reading: agreed"  # index, question, language model and what it may be sent
 _CORRECTED = "reading: corrected"  # counts corrections
-_READ = "Use this language model"
+_READ, _SEND = "Use this language model", "Send them"
 _WAIT_SECONDS = 0.6  # a page waits, so that what is quick shows no progress
 
 
 def offer(
-    index: Index,
-    question: str,
-    sends: str,
-    beside: Callable[[], None] | None = None,
+    index: Index, question: str, sending: Sending, place: str = "", beside: Callable[[], None] | None = None
 ) -> None:
     """Draw who reads a question: the choice of a language model, or the way back from it; nothing without a question.
 
     Args:
         index: it is asked of.
         question: it.
-        sends: what the page then sends, as `readers.sending` takes it.
+        sending: what the page then sends.
+        place: tells this offer from others on the page.
         beside: draws what else can be chosen.
     """
     question = question.strip()
-    if not question or _is_switching(index, question):
+    if not question:
         return
     reader = index.teaching.reader(question)
-    if reader:
-        _show_serving(index, question, reader, beside)
-    if readers.reads(reader):
-        return
-    with st.expander("Use a language model for this question", type="compact"):
-        places, reason = _offers(index)
-        if not places:
-            st.caption(plain(reason))
-            return
-        place = _choose(places)
-        if beside is not None:
+    places, reason = _offers(index)
+    label = plain(reader) if readers.reads(reader) else "Language model"
+    with st.popover(label, icon=":material/chat:", key=f"language model {place}"):
+        if reader:
+            _show_serving(index, question, reader, place)
+        if beside is not None and (places or readers.reads(reader)):
             beside()
-        _consent(index, place, sends, _READ, question, lambda: _begin(index, question, place, sends))
+        if readers.reads(reader):
+            return
+        if not places:
+            st.text(reason)
+            return
+        chosen = _choose(places, place)
+        _consent(index, chosen, sending, question, _READ, partial(_begin, index, question, chosen, sending), place)
 
 
-def offer_titles(index: Index, clusters: int, begin: Callable[[ReaderPlace], None]) -> None:
-    """Draw what lets a language model title clusters; nothing where none is configured or has read for the index.
-
-    Args:
-        index: it is of.
-        clusters: how many there are.
-        begin: begins the work, with the language model that was chosen and agreed to.
-    """
-    places = [place for place in _offers(index)[0] if place.host]
-    if not places:
+def trial(index: Index, question: str) -> None:
+    """Draw how far the trial of a language model that is new to a question is, or why it failed."""
+    name = _name(index, question.strip())
+    job = resources.jobs().find(name)
+    if job is None:
         return
-    with st.popover("Name clusters with a language model", icon=":material/chat:"):
-        place = _choose(places)
-        _consent(index, place, readers.titles_send(clusters), "Name them", "", lambda: begin(place))
+    job.wait(_WAIT_SECONDS)
+    if ended(job, "reader") is not None:
+        resources.jobs().forget(name)
 
 
-def ready(index: Index, question: str, sends: str) -> bool:
-    """Return whether work under a question may begin; draw what it would send, with a button that agrees.
-
-    Arguments as for `offer`. Work that sends nothing may begin: any, until the host is allowed.
-    """
+def may_send(index: Index, question: str, sending: Sending) -> bool:
+    """Return whether work under a question may begin: it sends nothing, or this session has agreed to what it sends."""
     question = question.strip()
     reader = index.teaching.reader(question) if question else ""
     place = _place(index, reader) if readers.reads(reader) else None
-    if place is None:  # nothing can be sent
+    if place is None or not sending.number(index.teaching.answers_status(question)):
         return True
-    agreed = (index.identity, question, reader, sends) in st.session_state.get(_AGREED, ())
-    status = index.teaching.answers_status(question)
-    if (place.allowed and agreed) or status.answers >= status.texts:
-        return True
-    with st.container(border=True):
-        _consent(index, place, sends, _READ, question, lambda: _agree(index, question, reader, sends))
-    return not place.allowed
+    return place.allowed and (index.identity, question, reader, sending) in st.session_state.get(_AGREED, ())
+
+
+def ask_for_rest(index: Index, question: str, sending: Sending) -> None:
+    """Draw what work under a question would send that was not sent yet, with a button that agrees to it."""
+    question = question.strip()
+    reader = index.teaching.reader(question)
+    if (place := _place(index, reader)) is not None and not may_send(index, question, sending):
+        with st.container(border=True):
+            agree = partial(_agree, index, question, reader, sending)
+            _consent(index, place, sending, question, _SEND, agree, "rest")
 
 
 def serving_name(index: Index, question: str | None) -> str:
@@ -158,18 +153,24 @@ def _place(index: Index, reader: str) -> ReaderPlace | None:
         return None
 
 
-def _choose(places: Sequence[ReaderPlace]) -> ReaderPlace:
+def _choose(places: Sequence[ReaderPlace], key: str = "") -> ReaderPlace:
     """Draw the choice of a language model where there are several, and return it."""
     named = {place.name: place for place in places}
-    return named[st.selectbox("Language model", list(named))] if len(named) > 1 else places[0]
+    return named[st.selectbox("Language model", list(named), key=f"reader {key}")] if len(named) > 1 else places[0]
 
 
 def _consent(
-    index: Index, place: ReaderPlace, sends: str, label: str, question: str, begin: Callable[[], None]
+    index: Index,
+    place: ReaderPlace,
+    sending: Sending,
+    question: str,
+    label: str,
+    begin: Callable[[], None],
+    key: str,
 ) -> None:
     """Draw what goes where, consent for a host that has none, and the button that begins."""
-    st.text(readers.sending(place, sends))
-    key = f"{place} {question}"
+    st.text(readers.sending(place, sending.said(index.teaching.answers_status(question))))
+    key = f"{place} {question} {key}"
     may = place.allowed or st.checkbox(plain(f"Texts of this index may be sent to {place.host}"), key=f"may {key}")
 
     def agree() -> None:
@@ -180,46 +181,25 @@ def _consent(
     action_button(label, agree, key=f"agree {key}", type="primary", disabled=not may)
 
 
-def _agree(index: Index, question: str, reader: str, sends: str) -> None:
-    st.session_state.setdefault(_AGREED, set()).add((index.identity, question, reader, sends))
+def _agree(index: Index, question: str, reader: str, sending: Sending) -> None:
+    st.session_state.setdefault(_AGREED, set()).add((index.identity, question, reader, sending))
 
 
-def _begin(index: Index, question: str, place: ReaderPlace, sends: str) -> None:
+def _begin(index: Index, question: str, place: ReaderPlace, sending: Sending) -> None:
     """Let a language model read a question from now on; one that is new to the index is tried out first."""
 
     def work(job: Job) -> None:
         index.teaching.read_by(question, place.name)
 
-    _agree(index, question, place.name, sends)
+    _agree(index, question, place.name, sending)
     resources.jobs().start(_name(index, question), "Trying out the language model", work)
 
 
-def _is_switching(index: Index, question: str) -> bool:
-    """Draw how far the change of the reader is, or why it failed; return whether it goes on.
-
-    Once the reader is another, the page is drawn again: its work was begun, further up, under the one before.
-    """
-    job = resources.jobs().find(_name(index, question))
-    if job is None:
-        return False
-    job.wait(_WAIT_SECONDS)
-    snapshot = ended(job, "reader")
-    if snapshot is None:
-        return True
-    resources.jobs().forget(_name(index, question))
-    if snapshot.error is None:
-        state.rerun()
-    return False
-
-
-def _show_serving(index: Index, question: str, reader: str, beside: Callable[[], None] | None) -> None:
+def _show_serving(index: Index, question: str, reader: str, place: str) -> None:
     """Draw who answers a question, and the way back to the index's own model."""
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption(f":material/chat: {plain(readers.serving(reader))}")
-        back = partial(index.teaching.read_by, question, DEFAULT)
-        action_button("Use the index's own model again", back, type="tertiary")
-        if beside is not None and readers.reads(reader):
-            beside()
+    st.text(readers.serving(reader))
+    back = partial(index.teaching.read_by, question, DEFAULT)
+    action_button("Use the index's own model again", back, key=f"back {place}")
 
 
 def _name(index: Index, question: str) -> str:

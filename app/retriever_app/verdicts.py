@@ -1,5 +1,6 @@
 """Whether the model follows an instruction, beside the instruction: as it is stored, or checked by a job meanwhile."""
 
+from collections.abc import Callable
 from functools import partial
 
 import streamlit as st
@@ -20,7 +21,14 @@ DIAGNOSE = "diagnose "
 _REFRESH_SECONDS = 1.0  # between looks at a job that goes on
 
 
-def show_verdict(index: Index, instruction: str | None, *, ready: bool = True, boxed: bool = False) -> None:
+def show_verdict(
+    index: Index,
+    instruction: str | None,
+    *,
+    ready: bool = True,
+    boxed: bool = False,
+    beside: Callable[[], None] = lambda: None,
+) -> None:
     """Draw the verdict on an instruction; where there is none yet, begin to check it, and show how far that is.
 
     Args:
@@ -28,13 +36,14 @@ def show_verdict(index: Index, instruction: str | None, *, ready: bool = True, b
         instruction: the instruction; nothing is drawn without one.
         ready: whether the page's own work is done, so that the view has filled.
         boxed: whether a verdict that warns stands in a box; style.css keeps it low.
+        beside: draws another way to an answer beside a verdict that warns.
     """
     instruction = (instruction or "").strip()
     if not instruction:
         return
     line = _line(index, instruction)
     if line is not None:
-        _show_line(instruction, line, box="boxed verdict" if boxed and line.warns else None)
+        _show_line(instruction, line, box="boxed verdict" if boxed and line.warns else None, beside=beside)
         return
     name = f"{DIAGNOSE}{index.identity} view {instruction}"
     job = resources.jobs().find(name)
@@ -65,7 +74,7 @@ def _await_turn() -> None:
     st.caption("Whether the model follows this question is checked after another question.")
 
 
-def _show_line(instruction: str, line: VerdictLine, box: str | None) -> None:
+def _show_line(instruction: str, line: VerdictLine, box: str | None, beside: Callable[[], None]) -> None:
     answers = text.plain(line.answers)
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key=box):
         if box:
@@ -76,6 +85,8 @@ def _show_line(instruction: str, line: VerdictLine, box: str | None) -> None:
             page, icon = state.params(TaughtQuestion(instruction), state.current(Chosen)), ":material/school:"
             hint = answers if box else None
             st.page_link("teach/view.py", label=line.link, icon=icon, query_params=page, help=hint)
+        if line.warns:
+            beside()
 
 
 def _check(index: Index, instruction: str, job: Job) -> None:

@@ -19,12 +19,12 @@ from retriever.index.upkeep.archive import import_index
 from retriever.workspace import Index
 from retriever_app import readers, reading, resources
 from retriever_app.pages.groups import model as clusters
-from retriever_app.readers import AnswerRow
+from retriever_app.readers import SEARCHING, AnswerRow
 
 WHO = "Which thing is it about?"
 HERE = ReaderPlace("chat:m", "127.0.0.1:11434", local=True, allowed=True)
 ELSEWHERE = ReaderPlace("chat:m", "api.example.com", local=False, allowed=False)
-READ = "Use this language model"
+READ, SEND = "Use this language model", "Send them"
 HOST = "api.example.com"
 NAMES = (NAME, f"{NAME}-2")
 
@@ -62,13 +62,17 @@ def test_the_configured_model_is_offered_before_those_that_read_already():
 
 
 def test_the_page_says_how_much_goes_where():
-    said = readers.sending(ELSEWHERE, readers.search_sends())
+    nothing, some, all_of_them = (AnswersStatus("chat:m", answers, 300, answers) for answers in (0, 288, 300))
+    said = readers.sending(ELSEWHERE, SEARCHING.said(nothing))
     assert said.startswith(
         "A search sends at most 60 reviews, with the question, to chat:m at api.example.com, another"
     )
-    assert "chat:m at 127.0.0.1:11434, a server on this machine" in readers.sending(HERE, readers.search_sends())
-    assert readers.clusters_send(300, 20_000) == "Clustering sends at most 300 of 20,000 reviews"
-    assert readers.clusters_send(300, 6) == "Clustering sends at most all 6 reviews"
+    assert "chat:m at 127.0.0.1:11434, a server on this machine" in readers.sending(HERE, SEARCHING.said(nothing))
+    assert SEARCHING.said(some) == "A search sends at most 12 more reviews"
+    assert (SEARCHING.number(all_of_them), readers.grouping(300).number(all_of_them)) == (0, 0)
+    assert readers.grouping(290).said(some) == "Grouping sends 2 more reviews"
+    assert readers.grouping(200).number(some) == 0
+    assert readers.grouping(1000).said(nothing) == "Grouping sends 300 reviews"
 
 
 def test_what_is_written_in_the_table_goes_to_its_text_and_nothing_takes_it_back():
@@ -152,7 +156,7 @@ def test_a_page_that_is_opened_sends_nothing(make, app, reader, page, asked):
     session = settle(app(page, instruction=WHO, reader=NAME, **asked))
     assert reader.asked == []
     if page != "teach":
-        session = settle(click(session, READ))
+        session = settle(click(session, SEND))
         session = settle(session)
         assert reader.asked
 
@@ -165,15 +169,30 @@ def test_the_search_is_begun_anew_once_the_reader_is_another(make, app, reader, 
     assert NAME in session.session_state["search: running"].name
 
 
+def test_a_link_to_an_answered_question_shows_what_is_stored_and_asks_for_the_rest_alone(make, app, reader):
+    with served(make()) as index:
+        index.cluster(WHO, k=2, read=4)
+    asked = len(reader.asked)
+    session = settle(app("search", q="lamp", instruction=WHO))
+    assert "6 reviews, with what is read so far" in shown(session)
+    assert "A search sends at most 2 more reviews" in shown(session)
+    assert len(reader.asked) == asked
+    session = settle(settle(click(session, SEND)))
+    assert len(reader.asked) == len(REVIEWS)
+    again = settle(app("search", q="lamp", instruction=WHO))  # another session
+    assert "has read all reviews under this question" in shown(again)
+    assert "A search sends" not in shown(again)
+
+
 def test_what_may_be_sent_to_one_language_model_is_not_sent_to_another(make, app, reader):
     with served(make()) as index:
-        session = settle(click(settle(app("search", q="lamp", instruction=WHO)), READ))
+        session = settle(click(settle(app("search", q="lamp", instruction=WHO)), SEND))
         assert not resources.jobs().named("reader ")  # it was tried out before
         sent = len(reader.asked)
         index.teaching.read_by(WHO, NAMES[1])
     session = settle(whole(session.run()))
     assert len(reader.asked) == sent
-    assert [one.label for one in session.button].count(READ) == 1
+    assert [one.label for one in session.button].count(SEND) == 1
 
 
 def test_what_a_language_model_read_stands_apart_and_the_rest_is_not_read_unasked(make, app, reader):
@@ -193,7 +212,7 @@ def test_each_search_of_the_app_keeps_to_the_limits_of_the_settings(make, app, r
     settings = folder.parent / "settings.toml"
     settings.write_text("[reading]\nmax_tokens = 8\n")
     for unread in (4, 2):
-        session = settle(settle(click(settle(app("search", q="lamp", instruction=WHO)), READ)))
+        session = settle(settle(click(settle(app("search", q="lamp", instruction=WHO)), SEND)))
         assert len(reader.asked) == len(REVIEWS) - unread
         said = shown(session).replace("\\", "")
         assert f"The language model cannot be asked: A limit is reached: {unread} texts stay unread." in said
@@ -204,7 +223,7 @@ def test_each_search_of_the_app_keeps_to_the_limits_of_the_settings(make, app, r
 def test_a_host_needs_a_yes_before_the_first_text(make, app, reader):
     folder = make()
     session = settle(app("search", q="lamp", instruction=WHO))
-    assert readers.search_sends() in shown(session)
+    assert "A search sends at most 6 reviews" in shown(session)
     (button,) = [one for one in session.button if one.label == READ]
     assert button.disabled
     (may,) = [one for one in session.checkbox if "may be sent" in one.label]
@@ -226,7 +245,7 @@ def test_without_an_endpoint_one_line_says_how(make, app, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     make()
     session = settle(app("search", q="lamp", instruction=WHO))
-    assert "No language model is set up" in shown(session)
+    assert "none is set up" in shown(session)
     assert not [one for one in session.button if one.label == READ]
     assert readers.VARIABLE not in shown(app("search", q="lamp")).replace("\\", "")
 
@@ -237,8 +256,8 @@ def test_every_session_is_shown_why_texts_have_no_answer(make, app, reader, sett
     served(folder).close()
     (folder.parent / "settings.toml").write_text(settings)
     reader.silent = {REVIEWS[0]["text"]}
-    settle(settle(click(settle(app("search", q="lamp", instruction=WHO)), READ)))
-    said = shown(settle(settle(click(settle(app("search", q="toy", instruction=WHO)), READ))))
+    settle(settle(click(settle(app("search", q="lamp", instruction=WHO)), SEND)))
+    said = shown(settle(settle(click(settle(app("search", q="toy", instruction=WHO)), SEND))))
     assert "1 of 6 different texts has no answer. The model or its server refused to answer. (1)" in said.replace(
         "\\", ""
     )
@@ -249,7 +268,7 @@ def test_a_page_says_why_a_language_model_cannot_be_asked_beside_the_hits_of_sto
     with served(make()) as index:
         index.teaching.give_answers(WHO, {"r5": "a doll"})
     reader.error, reader.error_at = EncoderError("The endpoint is gone."), REVIEWS[2]["text"]
-    session = settle(settle(click(settle(app("search", q="doll lamp", instruction=WHO)), READ)))
+    session = settle(settle(click(settle(app("search", q="doll lamp", instruction=WHO)), SEND)))
     assert "The language model cannot be asked: The endpoint is gone." in shown(session).replace("\\", "")
     assert "-badge[a doll]" in shown(session)
     reader.error = None
@@ -262,11 +281,11 @@ def test_searches_of_other_questions_and_sessions_go_on_beside_a_language_model_
     with served(make()) as index:
         index.teaching.read_by(PRODUCT, NAME)
     reader.gated = WHO
-    slow = click(settle(app("search", q="lamp", instruction=WHO)), READ)
+    slow = click(settle(app("search", q="lamp", instruction=WHO)), SEND)
     assert reader.reached.wait(PATIENCE)
     by_encoder = settle(app("search", q="lamp", instruction=MOOD))
     assert "The model has read all reviews under this question" in shown(by_encoder)
-    by_model = settle(settle(click(settle(app("search", q="lamp", instruction=PRODUCT)), READ)))
+    by_model = settle(settle(click(settle(app("search", q="lamp", instruction=PRODUCT)), SEND)))
     assert "The model has read all reviews under this question" in shown(by_model)
     assert not slow.session_state["search: running"].job.snapshot().over
     reader.gate.set()
@@ -276,7 +295,7 @@ def test_searches_of_other_questions_and_sessions_go_on_beside_a_language_model_
 def test_clusters_of_other_questions_are_made_beside_a_language_model_that_is_slow(make, app, reader):
     served(make()).close()
     reader.gated = WHO
-    slow = click(app("groups", instruction=WHO, groups="2"), READ)
+    slow = click(app("groups", instruction=WHO, groups="2"), SEND)
     assert reader.reached.wait(PATIENCE)
     other = app("groups", instruction=PRODUCT, groups="3")
     awaited(other, "6 reviews in 3 clusters")
@@ -288,7 +307,7 @@ def test_clusters_of_stored_answers_say_why_and_are_made_anew_once_the_language_
     with served(make()) as index:
         index.teaching.give_answers(WHO, {"r1": "kettle", "r2": "kettle", "r5": "toy"})
     reader.error, reader.error_at = EncoderError("The endpoint is gone."), REVIEWS[2]["text"]
-    session = settle(click(app("groups", instruction=WHO, groups="2"), READ))
+    session = settle(click(app("groups", instruction=WHO, groups="2"), SEND))
     assert "cannot be asked: The endpoint is gone." in shown(session).replace("\\", "")
     reader.error = None
     session = settle(click(session, "Ask the language model again"))
@@ -298,9 +317,9 @@ def test_clusters_of_stored_answers_say_why_and_are_made_anew_once_the_language_
 def test_a_search_that_waits_for_the_texts_of_another_can_be_stopped(make, app, reader):
     served(make()).close()
     reader.gated = WHO
-    first = click(settle(app("search", q="lamp", instruction=WHO)), READ)
+    first = click(settle(app("search", q="lamp", instruction=WHO)), SEND)
     assert reader.reached.wait(PATIENCE)
-    second = click(settle(app("search", q="lamp", instruction=WHO)), READ)
+    second = click(settle(app("search", q="lamp", instruction=WHO)), SEND)
     waiting = second.session_state["search: running"].job
     waiting.stop()
     assert waiting.wait(PATIENCE).status == "stopped"
@@ -319,12 +338,8 @@ def test_an_index_of_others_is_searched_by_its_stored_answers_until_its_host_is_
     import_index(tmp_path / "index.zip", folder.with_name("theirs"))
     session = settle(app("search", index="theirs", q="lamp", instruction=WHO))
     assert "-badge[" in shown(session)
-    assert f"The language model cannot be asked: Texts of this index would be sent to {HOST}." in shown(
-        session
-    ).replace("\\", "")
-    assert "Allow that host on this page" in shown(session)
-    assert not [one for one in session.button if one.label == "Try again"]
-    (button,) = [one for one in session.button if one.label == READ]
+    assert "A search sends at most 3 more reviews" in shown(session)
+    (button,) = [one for one in session.button if one.label == SEND]
     (may,) = session.checkbox
     assert may.label.replace("\\", "") == f"Texts of this index may be sent to {HOST}"
     assert button.disabled
@@ -334,7 +349,7 @@ def test_an_index_of_others_is_searched_by_its_stored_answers_until_its_host_is_
     assert len(clusters_page.checkbox) == 1
     assert len(reader.asked) == sent
     whole(may.check().run())
-    session = settle(settle(click(session, READ)))
+    session = settle(settle(click(session, SEND)))
     assert "cannot be asked" not in shown(session)
     assert len(reader.asked) == len(REVIEWS)
     assert not settle(app("search", index="theirs", q="toy", instruction=WHO)).checkbox
@@ -343,7 +358,7 @@ def test_an_index_of_others_is_searched_by_its_stored_answers_until_its_host_is_
 def test_a_label_stands_before_the_answer_of_a_language_model_at_once(make, app, reader):
     folder = make()
     with served(folder) as index:
-        session = settle(settle(click(settle(app("search", q="lamp", instruction=WHO)), READ)))
+        session = settle(settle(click(settle(app("search", q="lamp", instruction=WHO)), SEND)))
         table = {row["review"]: row["answer"] for row in session.dataframe[0].value.to_dict("records")}
         assert table[REVIEWS[4]["text"]] == "toy"
         index.teaching.label(WHO, "r5", "a doll")

@@ -106,7 +106,7 @@ def test_a_search_says_how_many_texts_it_has_read(make, app, monkeypatch):
     whole(session.run())
     (bar,) = session.get("progress")
     encoder.gate.set()
-    assert (bar.proto.text, bar.proto.value) == ("1 of about 6 reviews read", 16)
+    assert (bar.proto.text, bar.proto.value) == ("1 of at most 6 reviews read", 16)
     assert not settle(session).get("progress")
 
 

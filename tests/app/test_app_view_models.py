@@ -147,7 +147,7 @@ def test_the_latest_instructions_come_first():
         ("base", "hybrid", False, ", without your question. The list may change while the model reads more."),
         ("complete", "hybrid", True, "has read all reviews under this question."),
         ("lazy", "dense", True, "has read 142 of 600 reviews under this question."),
-        ("lazy", "hybrid", False, "of those read under your question. The list may change while"),
+        ("lazy", "hybrid", False, "with what is read so far. The list may change while"),
         ("base", "lexical", True, "that contain words of the query"),
     ],
 )
@@ -169,8 +169,8 @@ def answer(settled=False, **numbers):
     ("live", "says", "share"),
     [
         (answer(), "Choosing the reviews to read first …", None),
-        (answer(read=81, of=140, left=120.0), "81 of about 140 reviews read, about 2 minutes left", 81 / 140),
-        (answer(read=81, of=140), "81 of about 140 reviews read", 81 / 140),
+        (answer(read=81, of=140, left=120.0), "81 of at most 140 reviews read, about 2 minutes left", 81 / 140),
+        (answer(read=81, of=140), "81 of at most 140 reviews read", 81 / 140),
         (answer(waits=True), "Waiting for another search …", None),
     ],
 )

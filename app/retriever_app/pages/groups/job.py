@@ -328,8 +328,8 @@ def _making(index: Index) -> str:
 
 def _may_read(index: Index, ask: Ask) -> bool:
     """Return whether the session has agreed to what a clustering sends, if anything; else ask."""
-    sends = readers.clusters_send(ask.read, resources.status(index).documents)
-    return reading.ready(index, ask.instruction, sends)
+    reading.ask_for_rest(index, ask.instruction, readers.grouping(ask.read))
+    return reading.may_send(index, ask.instruction, readers.grouping(ask.read))
 
 
 def _is_quick(index: Index, ask: Ask) -> bool:

@@ -11,7 +11,7 @@ from retriever.clusters.references import ordinal
 from retriever.clusters.saved import SavedClustering
 from retriever.index.profiling import Columns
 from retriever.workspace import Index
-from retriever_app import reading, state, text
+from retriever_app import state, text
 from retriever_app.cards import Card
 from retriever_app.components import action_button, attempt
 from retriever_app.pages.groups import job, saved_model
@@ -102,8 +102,6 @@ def _show(index: Index, saved: SavedPage, columns: Columns, where: str | None) -
                 st.text(line)
         make = partial(job.report_file, index, clustering, saved.groups, where=where)
         offer_report(make, bool(saved.groups.documents))
-        if not clustering.named:
-            reading.offer_titles(index, len(clustering.clusters), lambda place: job.title(index, name, place.name))
     if shown.titles:
         st.caption(text.plain(shown.titles))
     if where:

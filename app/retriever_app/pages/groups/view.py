@@ -50,8 +50,8 @@ def main() -> None:
             st.button("Ask the language model again", on_click=again, type="tertiary")
         _show_map(index, drawn, suggested)
     texts = resources.status(index).documents
-    sends = readers.clusters_send(grouping.read, texts)
-    reading.offer(index, grouping.instruction, sends, lambda: _choose_read(texts))
+    reading.offer(index, grouping.instruction, readers.grouping(grouping.read), "", lambda: _choose_read(texts))
+    reading.trial(index, grouping.instruction)
 
 
 def _let_go_elsewhere(index: Index, where: str | None) -> None:

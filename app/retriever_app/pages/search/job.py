@@ -13,12 +13,14 @@ from retriever.core.requests import SearchRequest
 from retriever.core.results import SearchResult
 from retriever.serving.jobs import Job, Jobs
 from retriever.workspace import Index
-from retriever_app import readers, reading, resources, state, text
+from retriever_app import reading, resources, state, text
 from retriever_app.background import FOREGROUND, Progress
 from retriever_app.components import progress_box, show_problem
+from retriever_app.readers import SEARCHING
 
 FIRST_SECONDS = 120.0  # seconds that a page waits for a first answer; the model may have to be loaded for it
 RUNNING = "search: running"
+SHOWN_EVERY = 10  # texts that are read between two lists
 
 _REFRESH_SECONDS = 0.4  # between looks at a search that goes on
 _READING = threading.Lock()  # one search at a time reads with encoders, so that none waits for all
@@ -32,10 +34,11 @@ class LiveAnswer:
         settled: whether they are the last word.
         first: the ids of the first answer's.
         read: how many texts are read for the last one; like the three below, it sets no answers apart.
-        of: how many will be, about; 0 while nobody knows.
-        left: seconds that the rest takes; None while nobody knows.
+        of: how many will be, at most; 0 while nobody knows.
+        left: seconds that the rest takes, at most; None while nobody knows.
         waits: whether it has yet to begin to read, since another search reads.
         stopped: whether somebody stopped it before they were.
+        unsent: whether it reads on once reviews may be sent to a language model.
     """
 
     result: SearchResult
@@ -46,6 +49,7 @@ class LiveAnswer:
     left: float | None = field(default=None, compare=False)
     waits: bool = field(default=False, compare=False)
     stopped: bool = False
+    unsent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,21 +71,20 @@ class Running:
 def live_answer(index: Index, request: SearchRequest) -> LiveAnswer | None:
     """Return what the page's search has found so far; None where it shows why there is nothing.
 
-    Nothing is sent to a language model before this session has agreed to it.
+    Nothing is sent to a language model before this session has agreed to it: until then it is by what is stored.
 
     It begins anew where request or index have changed since the page's last run. While it has not settled, the page is
     drawn again whenever there is more.
     """
     question = request.instruction or ""
-    if not reading.ready(index, question, readers.search_sends()):
-        return None
-    name = f"{index.identity} {reading.state_name(index, question)}"
+    sends = reading.may_send(index, question, SEARCHING)
+    name = f"{index.identity} {reading.state_name(index, question)} {sends}"
     running: Running | None = st.session_state.get(RUNNING)
     if running is None or not running.answers(name, request, index):
         if running is not None:
             running.job.stop()
         with st.spinner("Searching …", show_time=True):
-            running = Running(name, request, start(resources.jobs(), index, request))
+            running = Running(name, request, start(resources.jobs(), index, request, sends=sends))
         st.session_state[RUNNING] = running
     snapshot = running.job.snapshot()
     if snapshot.error is not None:
@@ -91,7 +94,9 @@ def live_answer(index: Index, request: SearchRequest) -> LiveAnswer | None:
         st.text("The model takes unusually long to answer. Reload the page in a minute.")
         return None
     answer: LiveAnswer = snapshot.progress
-    if snapshot.status == "stopped":
+    if answer.unsent:
+        reading.ask_for_rest(index, question, SEARCHING)
+    elif snapshot.status == "stopped":
         answer = replace(answer, stopped=not answer.settled)
         _offer(f"Stopped after {text.count(answer.read, 'review')}: these are the first hits.", "Continue")
     elif not answer.settled:
@@ -118,7 +123,7 @@ def reading_progress(answer: LiveAnswer) -> Progress:
         return Progress("Waiting for another search")
     if not answer.of:
         return Progress("Choosing the reviews to read first")
-    doing = f"{answer.read:,} of about {text.count(answer.of, 'review')} read"
+    doing = f"{answer.read:,} of at most {text.count(answer.of, 'review')} read"
     return Progress(doing, answer.read / answer.of, answer.left)
 
 
@@ -130,25 +135,39 @@ def _offer(said: str, label: str) -> None:
             st.button(label, on_click=lambda: st.session_state.pop(RUNNING), key="continue search", type="tertiary")
 
 
-def start(jobs: Jobs, index: Index, request: SearchRequest) -> Job:
-    """Begin a search and wait for its first answer.
+def start(jobs: Jobs, index: Index, request: SearchRequest, *, sends: bool) -> Job:
+    """Begin a search and wait for its first answer; one that may send nothing ends with what is stored.
 
     The job's progress is a `LiveAnswer`, its result the index's revision at its end.
     """
-    job = jobs.begin("The search", lambda job: _search(job, index, request))
+    job = jobs.begin("The search", lambda job: (_search if sends else _look)(job, index, request))
     job.wait_told(FIRST_SECONDS)
     return job
 
 
+def _look(job: Job, index: Index, request: SearchRequest) -> int:
+    """Tell the answer by what is stored."""
+    with FOREGROUND.waited_for():
+        result = index.search_stored(request)
+    first = tuple(hit.document.id for hit in result.hits)
+    job.tell(LiveAnswer(result, result.final, first, unsent=not result.final))
+    return index.revision
+
+
 def _search(job: Job, index: Index, request: SearchRequest) -> int:
-    pace = Pace()
+    """Tell the first answer, that of what is read so far whenever there is more of it, and the last."""
+    pace, shown = Pace(), 0
 
     def tell(**changes: object) -> None:
         job.tell(replace(job.snapshot().progress, **changes))
 
     def report(done: int, texts: int) -> None:
+        nonlocal shown
         job.check()
         tell(read=done, of=texts, left=pace.left(done / max(1, texts)))
+        if done > shown + SHOWN_EVERY:
+            shown = done
+            tell(result=index.search_stored(request))
 
     answers = index.search_progressively(request, report)
     with FOREGROUND.waited_for():

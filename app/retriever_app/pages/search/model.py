@@ -66,7 +66,7 @@ def headline(result: SearchResult, *, settled: bool, stopped: bool = False, read
     if result.mode == "lexical":
         return f"{hits} that contain words of the query."
     if not settled:
-        by = "without your question" if result.path == "base" else "of those read under your question"
+        by = "without your question" if result.path == "base" else "with what is read so far"
         return f"First {hits}, {by}.{'' if stopped else ' The list may change while the model reads more.'}"
     kinds = {
         "base": f"Found {'by meaning and words' if result.mode == 'hybrid' else 'by meaning'}, without a question.",

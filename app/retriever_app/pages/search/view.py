@@ -1,6 +1,8 @@
 """Search: a query under an instruction, filters beside it, reviews as cards."""
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import streamlit as st
 
@@ -12,6 +14,7 @@ from retriever_app.examples import example_menu, known_answers
 from retriever_app.pages.search import model
 from retriever_app.pages.search.job import LiveAnswer, live_answer
 from retriever_app.pages.search.model import SearchQuestion
+from retriever_app.readers import SEARCHING
 from retriever_app.verdicts import show_verdict
 
 
@@ -22,16 +25,15 @@ def main() -> None:
     question = state.current(SearchQuestion)
     suggestions = resources.suggestions(index)
     where = filters.choose(resources.profile(index))
-    _ask(index, question.like, suggestions)
+    _ask(index, question, suggestions)
     request = model.search_request(question, where)
     if request is None:
         _invite(index)
     elif answer := live_answer(index, request):
         _show(index, request.query or "", answer, suggestions)
-    reading.offer(index, question.instruction, readers.search_sends())
 
 
-def _ask(index: Index, like: str, suggestions: list[str]) -> None:
+def _ask(index: Index, question: Any, suggestions: list[str]) -> None:  # noqa: ANN401 - a SearchQuestion
     """Draw query and instruction side by side, and what else can be set."""
     left, right = st.columns(2)
     with left:
@@ -42,11 +44,13 @@ def _ask(index: Index, like: str, suggestions: list[str]) -> None:
             on_change=lambda: state.change(SearchQuestion, like=""),
             max_chars=2000,
         )
-        if like:
-            _like_banner(index, like)
+        if question.like:
+            _like_banner(index, question.like)
         _options()
     with right:
-        instruction_box(state.key(SearchQuestion, "instruction"), suggestions)
+        offer = partial(reading.offer, index, question.instruction, SEARCHING)
+        instruction_box(state.key(SearchQuestion, "instruction"), suggestions, beside=offer)
+        reading.trial(index, question.instruction)
 
 
 def _options() -> None:
@@ -82,12 +86,13 @@ def _show(index: Index, query: str, answer: LiveAnswer, suggestions: list[str]) 
     result = answer.result.shown
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         read = model.read_of(resources.status(index), result.view)
-        headline = model.headline(result, settled=answer.settled, stopped=answer.stopped, read=read)
+        headline = model.headline(result, settled=answer.settled, stopped=answer.stopped or answer.unsent, read=read)
         st.caption(text.plain(headline))
         if result.hits:
             download(lambda: model.rows(result), "hits.csv")
     if result.view is not None:
-        show_verdict(index, result.instruction, ready=answer.settled, boxed=True)
+        offer = partial(reading.offer, index, result.instruction or "", SEARCHING, "verdict")
+        show_verdict(index, result.instruction, ready=answer.settled, boxed=True, beside=offer)
     if answer.settled:
         answers = [(hit.unit or hit.document, hit.words) for hit in result.hits]
         reading.show_answers(index, result.instruction, readers.answer_rows(answers))

@@ -10,13 +10,14 @@ import streamlit as st
 from retriever.core.results import Lessons
 from retriever.index.teaching.labels import NONE_OF_THESE, Labels
 from retriever.workspace import Index
-from retriever_app import cards, readers, reading, resources, state
+from retriever_app import cards, reading, resources, state
 from retriever_app.components import attempt, instruction_box, review_card, show_attempt, showing_problems
 from retriever_app.pages.models.model import Shown
 from retriever_app.pages.search.model import SearchQuestion
 from retriever_app.pages.teach import job as tunings
 from retriever_app.pages.teach import model
 from retriever_app.pages.teach.model import Round, TaughtQuestion
+from retriever_app.readers import SEARCHING
 from retriever_app.resources import Chosen
 from retriever_app.text import count, plain
 
@@ -80,12 +81,13 @@ def main() -> None:
     index = resources.needed_index()
     state.carry(TaughtQuestion, "instruction")
     question = state.current(TaughtQuestion)
-    instruction_box(state.key(TaughtQuestion, "instruction"), resources.suggestions(index))
+    offer = partial(reading.offer, index, question.instruction, SEARCHING)
+    instruction_box(state.key(TaughtQuestion, "instruction"), resources.suggestions(index), beside=offer)
+    reading.trial(index, question.instruction)
     instruction = question.instruction.strip()
     if not instruction:
         st.text("Enter the question that the model should learn.")
         return
-    reading.offer(index, instruction, readers.search_sends())
     session = _session(index, instruction)
     if st.session_state.pop(_GO, False):
         _learn(session)
