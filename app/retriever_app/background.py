@@ -48,8 +48,9 @@ def reporting(
     judging: str = JUDGING,
     check: Callable[[], object] | None = None,
     first: str = LOADING,
+    last: str = "",
 ) -> OnIndexing:
-    """Tell that a job begins, and return what tells the share of its work that is done and how long the rest takes.
+    """Tell that a job begins, and return what tells how much of its work is done and how long the rest takes.
 
     Args:
         job: ends between two reports where it is stopped.
@@ -57,6 +58,7 @@ def reporting(
         judging: the same, while the reader's own check of the question goes on.
         check: called at each report in place of the job's own.
         first: what it does before the first text is read.
+        last: what it does after the last one; empty for nothing that takes time.
     """
     check, pace = check or job.check, Pace()
     job.tell(Progress(first))
@@ -66,8 +68,11 @@ def reporting(
         share = done.share
         if share is None:
             share = done.in_hand / done.expected if done.expected else 0.0
-        if share:
-            job.tell(Progress(judging if done.judging else doing, share, pace.left(share)))
+        if last and share >= 1:
+            job.tell(Progress(last))
+        elif share:
+            read = f"{doing}, {done.in_hand:,} of {done.expected:,}" if done.expected else doing
+            job.tell(Progress(judging if done.judging else read, share, pace.left(share)))
 
     return report
 

@@ -48,9 +48,12 @@ class Sending:
         return min(self.most, status.texts - status.answers)
 
     def said(self, status: AnswersStatus) -> str:
-        """Say how many are sent: A search sends at most 12 more reviews."""
-        number = text.count(self.number(status), "more review" if status.answers else "review")
-        return f"{self.what} sends {'' if self.in_all else 'at most '}{number}"
+        """Say how many are sent: A search sends at most 12 more reviews. To write groups takes the answers too."""
+        number = self.number(status)
+        reviews = text.count(number, "more review" if status.answers else "review")
+        if not self.in_all:
+            return f"{self.what} sends at most {reviews}"
+        return f"{self.what} sends {f'{reviews} and ' if number else ''}the answers"
 
 
 SEARCHING = Sending("A search", MOST_A_SEARCH)

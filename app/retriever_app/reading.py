@@ -71,19 +71,26 @@ def trial(index: Index, question: str) -> None:
 
 def may_send(index: Index, question: str, sending: Sending) -> bool:
     """Return whether work under a question may begin: it sends nothing, or this session has agreed to what it sends."""
+    if agreed(index, question, sending):
+        return True
+    return not sending.number(index.teaching.answers_status(question.strip()))
+
+
+def agreed(index: Index, question: str, sending: Sending) -> bool:
+    """Return whether this session has agreed to what work under a question sends, or nobody could be sent anything."""
     question = question.strip()
     reader = index.teaching.reader(question) if question else ""
     place = _place(index, reader) if readers.reads(reader) else None
-    if place is None or not sending.number(index.teaching.answers_status(question)):
+    if place is None:
         return True
     return place.allowed and (index.identity, question, reader, sending) in st.session_state.get(_AGREED, ())
 
 
 def ask_for_rest(index: Index, question: str, sending: Sending) -> None:
-    """Draw what work under a question would send that was not sent yet, with a button that agrees to it."""
+    """Draw what work under a question would send, with a button that agrees to it."""
     question = question.strip()
     reader = index.teaching.reader(question)
-    if (place := _place(index, reader)) is not None and not may_send(index, question, sending):
+    if (place := _place(index, reader)) is not None:
         with st.container(border=True):
             agree = partial(_agree, index, question, reader, sending)
             _consent(index, place, sending, question, _SEND, agree, "rest")

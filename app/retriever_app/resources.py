@@ -21,7 +21,7 @@ from retriever_app.serving import VARIABLE
 from retriever_app.training.job import MODELS_FOLDER, Trainings
 
 if TYPE_CHECKING:
-    from retriever_app.pages.groups.job import ClusteringCache
+    from retriever_app.pages.groups.job import GroupingCache
 
 _DEFAULT = "indexes"
 
@@ -46,11 +46,11 @@ def jobs() -> Jobs:
 
 
 @st.cache_resource(show_spinner=False)
-def clusterings() -> "ClusteringCache":
-    """Return the clusterings that the process has worked out."""
-    from retriever_app.pages.groups.job import ClusteringCache  # scikit-learn takes a second to load
+def groupings() -> "GroupingCache":
+    """Return the groupings that the process has worked out."""
+    from retriever_app.pages.groups.job import GroupingCache  # scikit-learn takes a second to load
 
-    return ClusteringCache()
+    return GroupingCache()
 
 
 def folder() -> IndexFolder:

@@ -3,6 +3,7 @@
 import threading
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from answer_fakes import NAME, FakeReader, loads
 from app_checks import PATIENCE, awaited, click, settle, shown, whole
@@ -19,6 +20,7 @@ from retriever.index.upkeep.archive import import_index
 from retriever.workspace import Index
 from retriever_app import readers, reading, resources
 from retriever_app.pages.groups import model as clusters
+from retriever_app.pages.groups.asked import Ask
 from retriever_app.readers import SEARCHING, AnswerRow
 
 WHO = "Which thing is it about?"
@@ -70,9 +72,10 @@ def test_the_page_says_how_much_goes_where():
     assert "chat:m at 127.0.0.1:11434, a server on this machine" in readers.sending(HERE, SEARCHING.said(nothing))
     assert SEARCHING.said(some) == "A search sends at most 12 more reviews"
     assert (SEARCHING.number(all_of_them), readers.grouping(300).number(all_of_them)) == (0, 0)
-    assert readers.grouping(290).said(some) == "Grouping sends 2 more reviews"
+    assert readers.grouping(290).said(some) == "Grouping sends 2 more reviews and the answers"
+    assert readers.grouping(200).said(some) == "Grouping sends the answers"
     assert readers.grouping(200).number(some) == 0
-    assert readers.grouping(1000).said(nothing) == "Grouping sends 300 reviews"
+    assert readers.grouping(1000).said(nothing) == "Grouping sends 300 reviews and the answers"
 
 
 def test_what_is_written_in_the_table_goes_to_its_text_and_nothing_takes_it_back():
@@ -116,7 +119,7 @@ def test_clusters_of_a_sample_show_the_estimated_share_and_never_a_raw_count(tmp
     from retriever.index.profiling import Columns
 
     groups = groups_of(part).by_document()
-    counted, near = Counted(groups, count(groups, []), []), found.nearness()
+    counted, near = Counted(groups, count(groups, []), []), np.zeros(6, np.float32)
     everything = clusters.drawn_evenly(found)
     sides = clusters.read_sides(part.material.documents, Columns())
     first, second = clusters.cards(part, sides, counted, everything, near)
@@ -298,7 +301,7 @@ def test_clusters_of_other_questions_are_made_beside_a_language_model_that_is_sl
     slow = click(app("groups", instruction=WHO, groups="2"), SEND)
     assert reader.reached.wait(PATIENCE)
     other = app("groups", instruction=PRODUCT, groups="3")
-    awaited(other, "6 reviews in 3 clusters")
+    awaited(other, "6 reviews in 3 groups")
     reader.gate.set()
     assert "All 6 texts were read by chat:fake." in shown(settle(slow)).replace("\\", "")
 
@@ -381,4 +384,4 @@ def test_a_correction_makes_clusters_anew(make, reader, correct):
         assert index.clusterings.still_holds(found)
         correct(index.teaching)
         assert not index.clusterings.still_holds(found)
-        assert resources.clusterings().find(index, clusters.Ask(WHO, 2)) is None
+        assert resources.groupings().find(index, Ask(WHO, 2)) is None

@@ -57,13 +57,13 @@ def test_clusters_count_sentences_and_their_reviews(tmp_path):
     stars = clusters.read_sides(whole.documents, columns).stars
     counted = Counted(whole, count(whole, stars), stars)
     sides = clusters.read_sides(found.material.documents, columns)
-    shown_cards = clusters.cards(found, sides, counted, everything, found.nearness())
-    assert {card.name.split()[1]: card.size for card in shown_cards} == {
+    shown_cards = clusters.cards(found, sides, counted, everything, np.zeros(len(everything), np.float32))
+    assert {card.name: card.size for card in shown_cards} == {
         "kettle": "2 sentences of 2 reviews · 2 of 3 · 1.5 ★",
         "lamp": "2 sentences of 2 reviews · 2 of 3 · 2.0 ★",
         "toy": "2 sentences of 2 reviews · 2 of 3 · 2.5 ★",
     }
-    assert clusters.headline(found) == "6 sentences of 3 reviews in 3 clusters."
+    assert clusters.headline(found) == "6 sentences of 3 reviews in 3 groups."
     assert cards.hit_cards([], Columns(), {}) == []
 
 

@@ -20,7 +20,7 @@ from retriever_app.filters import Filters
 from retriever_app.pages.corpus import job as intake
 from retriever_app.pages.corpus import model
 from retriever_app.pages.corpus.job import Plan, Preview
-from retriever_app.pages.groups.model import Grouping
+from retriever_app.pages.groups.asked import Grouping
 from retriever_app.resources import Chosen
 from retriever_app.text import calling
 

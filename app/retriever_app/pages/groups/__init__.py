@@ -1,1 +1,1 @@
-"""The page Groups: clusters on a map, and saved ones."""
+"""The page Groups: documents in groups under a question, on a map and as cards, saved, edited and compared."""

@@ -1,6 +1,6 @@
-"""The work of the page Groups: clusterings, saved ones and categories, as jobs that all sessions share.
+"""The work of the page Groups: new groupings and saved ones, as jobs that all sessions share.
 
-Clusterings are kept while the documents they are of stay as they are.
+Groupings are kept while the documents they are of stay as they are.
 """
 
 import hashlib
@@ -17,38 +17,35 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from retriever.clusters.clustering import Clustering
-from retriever.clusters.edit_requests import ClusterEdits
-from retriever.clusters.groups import Groups, groups_of
+from retriever.clusters.groups import Groups
 from retriever.clusters.index_numbers import numbers_of, usual_segments
 from retriever.clusters.map import map_places
 from retriever.clusters.report import make_report, model_names, render
-from retriever.clusters.saved import SavedClustering
 from retriever.core.types import Ids
+from retriever.index.asking.limits import ReadingLimits
 from retriever.serving.jobs import Job, Snapshot, Work
-from retriever.workspace import Index
+from retriever.workspace import Index, limited
 from retriever_app import readers, reading, resources, text
 from retriever_app.background import FOREGROUND, READING, Progress, reporting
-from retriever_app.components import ended, show_problem, watch
+from retriever_app.components import show_problem, watch
 from retriever_app.estimates import expected_seconds, promise
-from retriever_app.pages.groups import model
-from retriever_app.pages.groups.model import Ask, Part
-from retriever_app.pages.groups.saved_model import Topics, topics
+from retriever_app.pages.groups.asked import AT_ONCE, Ask
 
 MOST_KEPT = 8
-TITLING = "Naming the clusters"
-_CLUSTERING = "Clustering the reviews"
+_GROUPING = "Grouping the reviews"
 _STOP_SECONDS = 0.2  # between looks at whether the job was stopped while it waits
 _WAIT_SECONDS = 0.6  # a page waits, so that what is quick shows no progress
-_GO = "clusters: go"
+_GO = "groups: go"
+_NOTHING = ReadingLimits(texts=0)  # lets what is stored be grouped, and nothing be sent
 _numbers = count()
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A clustering with its map, and without its vectors, which only the map needs.
+    """A grouping with its map, and without its vectors, which only the map needs.
 
     The map's ``places`` (n, 2) between -1 and 1 are where the documents stand; ``nearness`` (n,) is that of each to its
-    cluster's centre; ``number`` is one that no other has, to key what is worked out from it.
+    group's middle; ``number`` is one that no other has, to key what is worked out from it.
     """
 
     found: Clustering
@@ -56,41 +53,29 @@ class Drawn:
     nearness: NDArray[np.float32]
     number: int
 
-    def rows(self, part: Part) -> NDArray[np.int64]:
-        """Return the rows of the documents of a part, those nearest to their cluster's centre first."""
-        labels = self.found.labels
-        rows = np.flatnonzero(np.isin(labels, part.clusters) if part.clusters else labels >= 0)
-        return rows[np.argsort(-self.nearness[rows], kind="stable")]
-
-    def ids(self, part: Part) -> frozenset[str]:
-        """Return the ids of the documents of a part."""
+    def rows(self, chosen: tuple[int, ...]) -> NDArray[np.int64]:
+        """Return the rows of the documents of some groups, or of all, those nearest to their group's middle first."""
         documents = self.found.material.documents
-        return frozenset(documents[row].id for row in self.rows(part).tolist())
+        wanted = set(chosen or (group.number for group in self.found.clusters))
+        inside = [row for row, each in enumerate(documents) if wanted.intersection(self.found.places[each.id])]
+        rows = np.array(inside, dtype=np.int64)
+        return rows[np.argsort(-self.nearness[rows], kind="stable")]
 
 
 BY_NUMBER: dict[str | type[Any], Callable[[Any], int]] = {Drawn: lambda drawn: drawn.number}
-"""Tells Streamlit's caches clusterings apart."""
-
-
-@dataclass(frozen=True, slots=True)
-class SavedPage:
-    """A saved clustering as it is now, as its page shows it, and its groups, which numbers are of."""
-
-    found: SavedClustering
-    page: Topics
-    groups: Groups
+"""Tells Streamlit's caches groupings apart."""
 
 
 @dataclass(slots=True)
 class _Kept:
-    """A clustering with the revision of the index at which it was last seen to hold."""
+    """A grouping with the revision of the index at which it was last seen to hold."""
 
     drawn: Drawn
     revision: int
 
 
-class ClusteringCache:
-    """The last clusterings, by index and request; of those that encoders read for, one is worked out at a time."""
+class GroupingCache:
+    """The last groupings, by index and request; of those that encoders read for, one is worked out at a time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -98,78 +83,46 @@ class ClusteringCache:
         self._kept: OrderedDict[tuple[str, str, Ask], _Kept] = OrderedDict()
 
     def find(self, index: Index, ask: Ask) -> Drawn | None:
-        """Return a clustering if it is known and its documents are still all there are."""
-        ids: frozenset[str] | None = None
-        if ask.within:
-            parent = self.find(index, ask.parent)
-            if parent is None:
-                return None
-            ids = parent.ids(ask.within[-1])
-        name = (index.identity, reading.serving_name(index, ask.instruction), ask)
+        """Return a grouping if it is known and its documents are still all there are."""
+        name = _name(index, ask)
         with self._lock:
             kept = self._kept.get(name)
             if kept is not None:
                 self._kept.move_to_end(name)
-        if kept is None or kept.drawn.found.request.ids != ids:
-            return None
-        return kept.drawn if _holds(index, kept) else None
-
-    def lacking(self, index: Index, ask: Ask) -> Ids:
-        """Return the content ids of the texts to read first, for a clustering or the outermost one around it."""
-        ids = None
-        while ask.within:
-            parent = self.find(index, ask.parent)
-            if parent is not None:
-                ids = parent.ids(ask.within[-1])
-                break
-            ask = ask.parent
-        return index.upkeep.lacking([ask.instruction], where=ask.where if ids is None else None, ids=ids)
+        return kept.drawn if kept is not None and _holds(index, kept) else None
 
     def work(self, index: Index, ask: Ask) -> Work:
-        """Return the work of a job after which `find` knows a clustering; stopped, it has kept whole batches."""
+        """Return the work of a job after which `find` knows a grouping; stopped, it has kept whole batches."""
 
         def work(job: Job) -> None:
-            job.tell(Progress("Waiting for another clustering"))
+            job.tell(Progress("Waiting for other groups"))
             with nullcontext() if asks(index, ask) else self._one_at_a_time(job):
                 self._draw(job, index, ask)
 
         return work
 
-    def _draw(self, job: Job, index: Index, ask: Ask) -> Drawn:
-        """Return a clustering, worked out with those that it is within where they are not known."""
-        drawn = self.find(index, ask)
-        if drawn is not None:
-            return drawn
-        ids = self._draw(job, index, ask.parent).ids(ask.within[-1]) if ask.within else None
-        _read(job, index, ask.instruction, ask.where, ids)
-        job.check()
-        where = None if ask.within else ask.where
-        # A clustering that checks its own question waits for a check that goes on, which would give way to it.
-        others = index.teaching.wants_verdict(ask.instruction) or asks(index, ask)
-        watched = nullcontext() if others else FOREGROUND.waited_for()
-        with watched:
-            progress = reporting(job, READING, first=_CLUSTERING)
-            clustering = index.cluster(
-                ask.instruction, k=ask.groups or None, where=where, ids=ids, read=ask.read, progress=progress
-            )
+    def _draw(self, job: Job, index: Index, ask: Ask) -> None:
+        """Work a grouping out, unless it is known by now."""
+        if self.find(index, ask) is not None:
+            return
+        found = _saved(job, index, ask) if ask.saved else _made(job, index, ask)
         job.check()
         job.tell(Progress("Drawing the map"))
         with FOREGROUND.waited_for():
-            places = map_places(clustering)
-        bare = replace(clustering, material=replace(clustering.material, vectors=clustering.material.vectors[:0]))
-        drawn = Drawn(bare, places, clustering.nearness(), next(_numbers))
-        self._keep(index, ask, drawn)
-        return drawn
+            places, near = map_places(found), _nearness(found)
+        bare = replace(found, material=replace(found.material, vectors=found.material.vectors[:0]))
+        revision = index.revision if ask.saved else -1  # saved groups stay in their view, whatever serves by now
+        self._keep(index, ask, Drawn(bare, places, near, next(_numbers)), revision)
 
     def forget(self, index: Index, ask: Ask) -> None:
-        """Drop a clustering, so that it is worked out again."""
+        """Drop a grouping, so that it is worked out again."""
         with self._lock:
-            self._kept.pop((index.identity, reading.serving_name(index, ask.instruction), ask), None)
+            self._kept.pop(_name(index, ask), None)
 
-    def _keep(self, index: Index, ask: Ask, drawn: Drawn) -> None:
-        name = (index.identity, reading.serving_name(index, ask.instruction), ask)
+    def _keep(self, index: Index, ask: Ask, drawn: Drawn, revision: int) -> None:
+        name = _name(index, ask)
         with self._lock:
-            self._kept[name] = _Kept(drawn, -1)
+            self._kept[name] = _Kept(drawn, revision)
             self._kept.move_to_end(name)
             while len(self._kept) > MOST_KEPT:
                 self._kept.popitem(last=False)
@@ -184,179 +137,154 @@ class ClusteringCache:
             self._turn.release()
 
 
+def _name(index: Index, ask: Ask) -> tuple[str, str, Ask]:
+    return (index.identity, reading.serving_name(index, ask.instruction), ask)
+
+
+def _saved(job: Job, index: Index, ask: Ask) -> Clustering:
+    """Return a saved grouping as it is now."""
+    return index.clusterings.get(ask.saved, progress=reporting(job, READING, first=_GROUPING, last=_GROUPING))
+
+
+def _made(job: Job, index: Index, ask: Ask) -> Clustering:
+    """Return a new grouping."""
+    if len(lacking(index, ask)):
+        index.upkeep.complete([ask.instruction], where=ask.where, progress=reporting(job, READING))
+    job.check()
+    # A grouping that checks its own question waits for a check that goes on, which would give way to it.
+    others = index.teaching.wants_verdict(ask.instruction) or asks(index, ask)
+    with nullcontext() if others else FOREGROUND.waited_for():
+        return (limited(index, _NOTHING) if ask.stored else index).cluster(
+            ask.instruction,
+            k=ask.groups or None,
+            where=ask.where,
+            into=ask.into,
+            several=ask.several,
+            read=ask.read,
+            progress=reporting(job, READING, first=_GROUPING, last=_GROUPING),
+        )
+
+
+def lacking(index: Index, ask: Ask) -> Ids:
+    """Return the content ids of the texts that are read first for a new grouping."""
+    return index.upkeep.lacking([ask.instruction], where=ask.where)
+
+
+def _nearness(found: Clustering) -> NDArray[np.float32]:
+    """Return the cosine (n,) of every row with the mean of its group, which people may have changed."""
+    vectors, labels = found.material.vectors, found.labels
+    near = np.zeros(len(labels), dtype=np.float32)
+    for number in np.unique(labels):
+        inside = vectors[labels == number]
+        middle = inside.mean(axis=0)
+        near[labels == number] = inside @ (middle / max(float(np.linalg.norm(middle)), 1e-12))
+    return near
+
+
 def asks(index: Index, ask: Ask) -> bool:
-    """Whether a language model reads for a clustering: that waits for its endpoint, and holds nobody up."""
-    return any(readers.reads(index.teaching.reader(each.instruction)) for each in ask.nested)
+    """Whether a language model reads for a grouping: that waits for its endpoint, and holds nobody up."""
+    return not ask.saved and readers.reads(index.teaching.reader(ask.instruction))
 
 
 def go() -> None:
-    """Begin the page's clustering without asking, however long it takes."""
+    """Begin the page's grouping without asking, however long it takes."""
     st.session_state[_GO] = True
 
 
 def ready(index: Index, ask: Ask) -> Drawn | None:
-    """Return a clustering with its map; else begin it or show how it stands."""
+    """Return a grouping with its map; else begin it or show how it stands.
+
+    Before this session has agreed to what is sent to a language model, it is of what is stored.
+    """
+    if not asks(index, ask):
+        return _ready(index, replace(ask, read=Ask().read))  # encoders read all: whatever it says, it is the same
+    sending = readers.grouping(ask.read)
+    if reading.agreed(index, ask.instruction, sending):
+        return _ready(index, ask)
+    answers, drawn = index.teaching.answers_status(ask.instruction).answers, None
+    if answers:
+        drawn = _ready(index, replace(ask, read=min(answers, ask.read), stored=True))
+    if not answers or (drawn is not None and _lacks(index, ask, drawn)):
+        reading.ask_for_rest(index, ask.instruction, sending)
+    return drawn
+
+
+def _lacks(index: Index, ask: Ask, drawn: Drawn) -> bool:
+    """Return whether a grouping of what is stored would be another one if something was sent."""
+    number = readers.grouping(ask.read).number(index.teaching.answers_status(ask.instruction))
+    return bool(number or drawn.found.fault)
+
+
+def _ready(index: Index, ask: Ask) -> Drawn | None:
     jobs, name = resources.jobs(), job_name(index, ask)
     wanted = st.session_state.pop(_GO, False)
-    drawn = resources.clusterings().find(index, ask)
+    drawn = resources.groupings().find(index, ask)
     if drawn is not None:
         jobs.forget(name)
-        if drawn.found.sampled is not None and drawn.found.sampled.fault:
-            _may_read(index, ask)  # draws what is to be agreed to
         return drawn
     job = jobs.find(name)
     if job is None or (wanted and job.snapshot().over):
-        if not all(_may_read(index, each) for each in ask.nested):
+        if not wanted and not ask.saved and not _is_quick(index, ask):
             return None
-        if not wanted and not _is_quick(index, ask):
-            return None
-        job = jobs.join(name, "Clustering", resources.clusterings().work(index, ask))
+        job = jobs.join(name, "Grouping", resources.groupings().work(index, ask))
     snapshot = job.wait(_WAIT_SECONDS)
     if not snapshot.over:
         watch(job)
         return None
-    drawn = resources.clusterings().find(index, ask) if snapshot.status == "done" else None
+    drawn = resources.groupings().find(index, ask) if snapshot.status == "done" else None
     if drawn is None:
         _say_why(snapshot)
     return drawn
 
 
 def job_name(index: Index, ask: Ask) -> str:
-    """Return the name of the job that works a clustering out."""
+    """Return the name of the job that works a grouping out."""
     key = repr((reading.serving_name(index, ask.instruction), ask))
-    return f"clusters {index.identity} {hashlib.sha256(key.encode()).hexdigest()[:16]}"
+    return f"groups {index.identity} {hashlib.sha256(key.encode()).hexdigest()[:16]}"
 
 
-def saved(index: Index, name: str) -> SavedPage | None:
-    """Return a saved clustering as it is now; None where the page shows how far it is, or why there is none."""
-    edits = [(edit.number, edit.undone) for edit in index.clusterings.history(name)]
-    prefix = f"clusters saved {index.identity}"
-    key = f"{prefix} {name} {index.revision} {edits[-1:]} {sum(undone is None for _, undone in edits)}"
-    jobs = resources.jobs()
-    jobs.forget_others(prefix, key)
-
-    def work(job: Job) -> SavedPage:
-        clustering = index.clusterings.get(name, progress=reporting(job, READING))
-        return SavedPage(clustering, topics(clustering), groups_of(clustering).by_document())
-
-    job = jobs.find(key) or jobs.join(key, "Saved clusters", work)
-    job.wait(_WAIT_SECONDS)
-    snapshot = ended(job)
-    if snapshot is None:
-        return None
-    if snapshot.status == "done":
-        page: SavedPage = snapshot.result
-        return page
-    st.button("Continue", type="primary", on_click=lambda: jobs.forget(key))
-    return None
-
-
-def classify(index: Index, name: str, instruction: str, into: str, *, several: bool) -> None:
-    """Begin to sort all reviews into categories that are saved under a name.
-
-    Raises:
-        UsageError: the name is taken, or the categories cannot be told apart.
-    """
-    from retriever.clusters.categories import read_categories
-
-    index.clusterings.check_name(name)
-    categories = read_categories(into)
-
-    def work(job: Job) -> None:
-        clustering = index.clusterings.classify(
-            instruction, categories, several=several, progress=reporting(job, READING)
-        )
-        index.clusterings.save(name, clustering)
-
-    resources.jobs().start(_making(index), "Categories", work)
-
-
-def title(index: Index, name: str, reader: str) -> None:
-    """Begin to let a language model title the clusters of a saved clustering."""
-
-    def work(job: Job) -> None:
-        index.clusterings.edit(name, ClusterEdits(name_by=reader), progress=reporting(job, TITLING))
-
-    resources.jobs().start(_making(index), "Titles", work)
-
-
-def making(index: Index) -> bool:
-    """Show how far new categories or titles are, or why they failed; return whether the work goes on."""
-    name = _making(index)
-    job = resources.jobs().find(name)
-    if job is None:
-        return False
-    job.wait(_WAIT_SECONDS)
-    if ended(job) is None:
-        return True
-    resources.jobs().forget(name)
-    return False
-
-
-def report_file(
-    index: Index,
-    found: Clustering,
-    groups: Groups,
-    kind: str,
-    *,
-    where: str | None = None,
-    only: str = "",
-    nearness: NDArray[np.float32] | None = None,
-) -> bytes:
-    """Return the report of a clustering as a file's bytes.
+def report_file(index: Index, drawn: Drawn, groups: Groups, kind: str, *, only: str = "") -> bytes:
+    """Return the report of a grouping as a file's bytes.
 
     Args:
         index: it is of.
-        found: the clustering.
+        drawn: the grouping.
         groups: what the numbers are of.
         kind: html or md.
-        where: a filter over metadata that all reviews of the report pass.
-        only: how the reviews were chosen otherwise, for people.
-        nearness: (n,) that of every row to its cluster's centre, where the clustering is without its vectors.
+        only: how the reviews were chosen, for people.
     """
-    numbers = numbers_of(index, groups, usual_segments(index), where=where)
-    status = resources.status(index)
-    names, ids = model_names(status.encoder, status.plain), found.assignments
-    near = None if nearness is None else dict(zip(ids, nearness.tolist(), strict=True))
-    report = make_report(found, numbers, names, where=where or only or None, nearness=near)
+    found, status = drawn.found, resources.status(index)
+    numbers = numbers_of(index, groups, usual_segments(index))
+    near = dict(zip(found.assignments, drawn.nearness.tolist(), strict=True))
+    report = make_report(found, numbers, model_names(status.encoder, status.plain), where=only or None, nearness=near)
     return render(report, kind).encode()
-
-
-def _making(index: Index) -> str:
-    return f"clusters made {index.identity}"
-
-
-def _may_read(index: Index, ask: Ask) -> bool:
-    """Return whether the session has agreed to what a clustering sends, if anything; else ask."""
-    reading.ask_for_rest(index, ask.instruction, readers.grouping(ask.read))
-    return reading.may_send(index, ask.instruction, readers.grouping(ask.read))
 
 
 def _is_quick(index: Index, ask: Ask) -> bool:
     """Return whether little has to be read first; else say how long it takes, and let the user begin it."""
     with st.spinner("Counting the reviews to read …", show_time=True):
-        lacking = len(resources.clusterings().lacking(index, ask))
-    if lacking <= model.AT_ONCE:
+        number = len(lacking(index, ask))
+    if number <= AT_ONCE:
         return True
-    seconds = expected_seconds(resources.status(index), lacking, judged=index.teaching.verdict(ask.instruction) is None)
+    seconds = expected_seconds(resources.status(index), number, judged=index.teaching.verdict(ask.instruction) is None)
     with st.container(border=True):
         st.text(
-            f"The model must read {text.count(lacking, 'review')} under this question first"
+            f"The model must read {text.count(number, 'review')} under this question first"
             f"{promise(seconds)}. You can use the other pages meanwhile. If you stop, the reviews read so far are kept."
         )
-        st.button("Read and cluster", type="primary", on_click=go)
+        st.button("Read and group", type="primary", on_click=go)
     return False
 
 
 def _say_why(snapshot: Snapshot) -> None:
-    """Say why a job ended without a clustering."""
+    """Say why a job ended without a grouping."""
     if snapshot.error is not None:
         show_problem(snapshot.error)
     elif snapshot.status == "stopped":
         st.text("Stopped. The reviews read so far are kept.")
     else:
         st.text("The reviews have changed in the meantime.")
-    st.button("Continue" if snapshot.status == "stopped" else "Cluster again", type="primary", on_click=go)
+    st.button("Continue" if snapshot.status == "stopped" else "Group again", type="primary", on_click=go)
 
 
 def _holds(index: Index, kept: _Kept) -> bool:
@@ -365,10 +293,3 @@ def _holds(index: Index, kept: _Kept) -> bool:
     if kept.revision != revision and index.clusterings.still_holds(kept.drawn.found):
         kept.revision = revision
     return kept.revision == revision
-
-
-def _read(job: Job, index: Index, instruction: str, where: str | None, ids: frozenset[str] | None) -> None:
-    """Read what the view of an instruction lacks."""
-    where = where if ids is None else None
-    if len(index.upkeep.lacking([instruction], where=where, ids=ids)):
-        index.upkeep.complete([instruction], where=where, ids=ids, progress=reporting(job, READING))

@@ -1,127 +1,29 @@
 """What the page Groups shows: what a link asks for, cards, the points and names of the map, rows to download."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retriever.clusters.arithmetic.intervals import Interval
-from retriever.clusters.budget import BUDGET
 from retriever.clusters.clustering import Cluster, Clustering
 from retriever.clusters.index_numbers import Counted
 from retriever.clusters.map import middle_of
 from retriever.clusters.numbers import GroupNumbers
 from retriever.clusters.quotes import quotes_of, typical_words, words_of
-from retriever.clusters.references import ordinal
+from retriever.clusters.references import NONE
+from retriever.clusters.saved import SavedClustering
 from retriever.core.fields import values_by_name
 from retriever.core.types import Document
 from retriever.index.profiling import Columns, iso_date, star_value
 from retriever_app import text
 from retriever_app.charts import Colours
 
-MOST_GROUPS = 35
-MOST_READ = 10_000_000
-DEEPEST = 5  # times that one may look closer at a part
-AT_ONCE = 60  # reviews that are read without asking first
-QUOTE = 120  # characters
 _TIP = 140
 _STARS = (5, 10)  # scales of ratings
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Part of a clustering.
-
-    Attributes:
-        groups: clusters asked for; 0 for the number that sets them most apart.
-        clusters: the numbers of those chosen; empty for all.
-    """
-
-    instruction: str = ""
-    groups: int = 0
-    clusters: tuple[int, ...] = ()
-
-    def spell(self) -> str:
-        """Return the part as a text that `read_part` reads."""
-        parts = [self.instruction, self.groups, self.clusters]
-        return json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """One clustering that is wanted.
-
-    Attributes:
-        groups: how many; 0 for the number that sets them most apart.
-        where: a filter over metadata that all reviews pass.
-        read: texts to read, where a language model reads the instruction.
-        within: the parts looked closer at, from all reviews down to what is clustered.
-    """
-
-    instruction: str = ""
-    groups: int = 0
-    where: str | None = None
-    read: int = BUDGET
-    within: tuple[Part, ...] = ()
-
-    @property
-    def parent(self) -> "Ask":
-        """The clustering that the last part is of."""
-        part = self.within[-1]
-        return replace(self, instruction=part.instruction, groups=part.groups, within=self.within[:-1])
-
-    @property
-    def nested(self) -> "list[Ask]":
-        """The clustering with those that it is within, itself first."""
-        return [self, *(self.parent.nested if self.within else [])]
-
-
-@dataclass(frozen=True, slots=True)
-class Grouping:
-    """The state of the page.
-
-    Attributes:
-        groups: how many; 0 for the number that sets them most apart.
-        show: one clustering on a map, or saved ones.
-        read: texts to read, where a language model reads the instruction.
-        within: the parts looked closer at, spelled.
-        saved: the name of the saved clustering that is shown.
-        before: the earlier of two periods that saved clusters are compared in, as 2024-05, 2024-Q2 or 2024.
-        after: the later one.
-    """
-
-    instruction: str = ""
-    groups: int = 0
-    show: Literal["map", "saved"] = "map"
-    read: int = BUDGET
-    saved: str = ""
-    within: tuple[str, ...] = ()
-    clusters: tuple[int, ...] = ()
-    before: str = ""
-    after: str = ""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "groups", min(max(self.groups, 0), MOST_GROUPS))
-        object.__setattr__(self, "read", min(max(self.read, 1), MOST_READ))
-        object.__setattr__(self, "within", tuple(spelled for spelled in self.within if read_part(spelled))[:DEEPEST])
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """The parts looked closer at."""
-        return tuple(part for part in map(read_part, self.within) if part)
-
-    @property
-    def chosen(self) -> Part:
-        """The part that is chosen of the clustering on the page."""
-        return Part(self.instruction.strip(), self.groups, self.clusters)
-
-    def ask(self, where: str | None) -> Ask:
-        """Return the clustering the page is about, under a filter."""
-        return Ask(self.instruction.strip(), self.groups, where, self.read, self.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +51,14 @@ class Sides:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterCard:
-    """A cluster as a card.
+class GroupCard:
+    """A group as a card.
 
     Attributes:
-        name: its number for people, and its label.
-        size: how many reviews, which share of all, their stars.
-        figures: the share and the impact on the stars, each with its interval.
+        alert: what speaks against the group; empty for nothing.
+        description: what belongs to it; empty where nobody said.
+        size: how many reviews, which share of all, their stars, and how many are new.
+        figures: the share and the impact on the stars, each with its interval; no share where the name does not hold.
         quotes: what they typically say.
         words: what sets their texts apart.
         more: a query whose hits are more of it, read as they are needed; empty where all reviews were read.
@@ -163,6 +66,8 @@ class ClusterCard:
 
     number: int
     name: str
+    alert: str
+    description: str
     size: str
     figures: str
     tally: Tally
@@ -171,35 +76,35 @@ class ClusterCard:
     more: str
 
 
-def read_part(spelled: str) -> Part | None:
-    """Return the part a text spells, or None where it spells none."""
-    try:
-        instruction, groups, clusters = json.loads(spelled)
-        part = Part(str(instruction), int(groups), tuple(map(int, clusters)))
-    except (ValueError, TypeError, OverflowError, RecursionError):
-        return None
-    return part if part.clusters else None
-
-
-def name_of(cluster: Cluster) -> str:
-    """Return a cluster's name: its number, from 1, and its label."""
-    return f"{ordinal(cluster.number)} {cluster.label}"
-
-
 def headline(found: Clustering) -> str:
-    """Describe how many clusters there are of how many reviews, and who chose their number."""
+    """Describe how many groups there are of how many reviews, and how they came about."""
     reviews = text.count(len(set(found.material.parents)), "review")
     if found.material.units is not None:
         reviews = f"{text.count(found.material.units, 'sentence')} of {reviews}"
+    groups = text.count(len(found.clusters), "group")
     if found.sampled is not None:
-        return f"{found.sampled.sentence} They are in {text.count(len(found.clusters), 'cluster')}."
-    said = f"{reviews} in {text.count(len(found.clusters), 'cluster')}"
+        written = f" that {found.by} wrote" if found.by else ""
+        return f"{found.sampled.sentence} They are in {groups}{written}."
+    said = f"{reviews} in {groups}"
+    if found.made == "lessons":
+        return f"{said}, by the answers that were taught."
     if found.choice is None:
-        return f"{said}, by the answers that were taught." if found.named else f"{said}."
+        return f"{said}."
     if not found.choice.curve:
         return f"{said}: they are too few, or too similar, for more."
     sure = found.choice.holds and not found.division
-    return f"{said}. This number separates them best and is stable." if sure else f"{said}."
+    return f"{said}. This number is stable." if sure else f"{said}."
+
+
+def other_numbers(found: Clustering) -> list[int]:
+    """Return the other numbers of groups that are stable, where the number was chosen."""
+    curve = () if found.choice is None else found.choice.curve
+    return [tried.k for tried in curve if tried.holds and tried.k != len(found.clusters)]
+
+
+def in_order(found: Clustering) -> list[Cluster]:
+    """Return the groups, the largest first, and last those of reviews that do not answer."""
+    return sorted(found.clusters, key=lambda group: (group.empty, -group.documents, group.number))
 
 
 def drawn_evenly(found: Clustering) -> NDArray[np.bool_]:
@@ -215,48 +120,81 @@ def cards(
     counted: Counted,
     passing: NDArray[np.bool_],
     nearness: NDArray[np.float32],
-) -> list[ClusterCard]:
-    """Return all clusters as cards, the largest first.
+) -> list[GroupCard]:
+    """Return all groups as cards, in the order of the page.
 
     Args:
-        found: the clusters.
+        found: the groups.
         sides: of every row.
         counted: those of the rows that pass, as whole reviews.
         passing: (n,) the rows that are shown.
-        nearness: (n,) of every row to its cluster's centre.
+        nearness: (n,) of every row to its group's centre.
     """
-    scale, months = scale_of(sides.stars), months_of(sides.days)
-    material, labels = found.material, found.labels
-    once = np.zeros(len(labels), dtype=bool)
-    once[material.once(labels.tolist())] = True  # a review counts once in a cluster
-    counting = passing & drawn_evenly(found)
-    sampled = None if found.sampled is None or found.sampled.whole else found.sampled
-    result = []
-    shown = counted.numbers if sampled is None or not sampled.withheld else counted.numbers.withheld()
+    withheld = found.sampled is not None and found.sampled.withheld
+    numbers = counted.numbers.withheld() if withheld else counted.numbers
+    numbers = numbers.without_shares([group.number for group in found.clusters if group.mixed])
+    by_number = {each.group: each for each in numbers.groups}
     words, near = words_of(counted), dict(zip(found.assignments, nearness.tolist(), strict=True))
-    for cluster, numbers in zip(found.clusters, shown.groups, strict=True):
-        inside = (labels == cluster.number) & counting
-        rows = np.flatnonzero(inside & once).tolist()
-        tally = tally_of([sides.stars[row] for row in rows], [sides.days[row] for row in rows], scale, months)
-        interval: Interval | None = numbers.share
-        if sampled is not None and passing.all():
-            interval = sampled.shares[cluster.number].interval
-        share = str(numbers.share)
-        if sampled is not None:
-            share = "too few reviews for a share" if interval is None else f"about {interval.value:.0%} of all"
-        mean = "" if tally.mean is None else f"{tally.mean:.1f} {text.STAR}"
-        said = text.count(len(numbers.reviews), "review")
-        if material.units is not None:
-            said = f"{text.count(int(inside.sum()), 'sentence')} of {said}"
-        if sampled is not None:
-            said = f"{said} {'that were read' if sampled.withheld else 'of the random sample'}"
-        size = " · ".join(filter(None, [said, share, mean]))
-        said = figures(numbers, interval)
-        more = "" if sampled is None else cluster.label
-        quotes = [quote.text for quote in quotes_of(found, cluster, counted, words, near)]
-        typical = ", ".join(typical_words(words.distinct[cluster.number]))
-        result.append(ClusterCard(cluster.number, name_of(cluster), size, said, tally, quotes, typical, more))
+    result = []
+    for group in in_order(found):
+        inside = _members(found, group.number) & passing & drawn_evenly(found)
+        interval = _share_of_all(found, group, by_number[group.number], everything=bool(passing.all()))
+        tally = _tally(found, sides, inside)
+        result.append(
+            GroupCard(
+                number=group.number,
+                name=group.label,
+                alert=group.alert,
+                description=group.description,
+                size=_size(found, group, by_number[group.number], interval, int(inside.sum()), tally.mean),
+                figures=figures(by_number[group.number], interval),
+                tally=tally,
+                quotes=[quote.text for quote in quotes_of(found, group, counted, words, near)],
+                words=", ".join(typical_words(words.distinct[group.number])),
+                more="" if found.sampled is None or found.sampled.whole or group.empty else group.label,
+            )
+        )
     return result
+
+
+def _members(found: Clustering, number: int) -> NDArray[np.bool_]:
+    """Return (n,) which rows are in a group."""
+    return np.array([number in found.places[document.id] for document in found.material.documents], dtype=bool)
+
+
+def _share_of_all(found: Clustering, group: Cluster, numbers: GroupNumbers, *, everything: bool) -> Interval | None:
+    """Return a group's share of all reviews; None where nothing can be said, or its name does not hold."""
+    if group.mixed or found.sampled is None or found.sampled.whole or not everything:
+        return numbers.share
+    estimate = found.sampled.shares.get(group.number)
+    return None if estimate is None else estimate.interval
+
+
+def _tally(found: Clustering, sides: Sides, inside: NDArray[np.bool_]) -> Tally:
+    """Count the stars and months of the reviews of some rows (n,), each review once."""
+    first = {found.material.parents[row]: row for row in reversed(np.flatnonzero(inside).tolist())}
+    stars, days = [sides.stars[row] for row in first.values()], [sides.days[row] for row in first.values()]
+    return tally_of(stars, days, scale_of(sides.stars), months_of(sides.days))
+
+
+def _size(
+    found: Clustering,
+    group: Cluster,
+    numbers: GroupNumbers,
+    interval: Interval | None,
+    rows: int,
+    stars: float | None,
+) -> str:
+    said = text.count(len(numbers.reviews), "review")
+    if found.material.units is not None:
+        said = f"{text.count(rows, 'sentence')} of {said}"
+    sampled, share = found.sampled, "" if numbers.share is None else str(numbers.share)
+    if sampled is not None and not sampled.whole:
+        said = f"{said} {'that were read' if sampled.withheld else 'of the random sample'}"
+        share = "too few reviews for a share" if interval is None else f"about {interval.value:.0%} of all"
+    new = len(set(found.new).intersection(found.members(group.number))) if isinstance(found, SavedClustering) else 0
+    parts = [said, "" if group.mixed else share, "" if stars is None else f"{stars:.1f} {text.STAR}"]
+    return " · ".join(filter(None, [*parts, f"{new:,} new" if new else ""]))
 
 
 def figures(numbers: GroupNumbers, interval: Interval | None) -> str:
@@ -325,35 +263,40 @@ def tally_of(
 
 
 def points(found: Clustering, places: NDArray[np.float32]) -> dict[str, Any]:
-    """Return the columns of the map's points."""
+    """Return the columns of the map's points; a point's group is its place among the map's marks."""
+    place = {group.number: row for row, group in enumerate(found.clusters)}
     return {
         "x": places[:, 0],
         "y": places[:, 1],
-        "cluster": found.labels.astype(np.int32),
+        "cluster": np.array([place.get(number, len(place)) for number in found.labels.tolist()], dtype=np.int32),
         "review": [short(document.text, _TIP) for document in found.material.documents],
     }
 
 
 def marks(found: Clustering, places: NDArray[np.float32], colours: Colours) -> list[dict[str, Any]]:
-    """Build the map's mark of every cluster: its name, in the middle of its points, their colour and shape."""
-    labels = found.labels
+    """Build the map's mark of every group, its name in the middle of its points, and one of those in no group."""
+    labels, known = found.labels, [group.number for group in found.clusters]
     result = []
-    for cluster in found.clusters:
-        looks = {"colour": colours.of(cluster.number), "shape": colours.shape(cluster.number)}
-        result.append({"label": name_of(cluster), **looks, **middle_of(places[labels == cluster.number])})
+    for group in found.clusters:
+        looks = {"colour": colours.of(group.number), "shape": colours.shape(group.number), "number": group.number}
+        result.append({"label": group.label, **looks, **middle_of(places[labels == group.number])})
+    outside = places[~np.isin(labels, known)]
+    if len(outside):
+        looks = {"colour": colours.quiet, "shape": "circle", "number": NONE}
+        result.append({"label": "no group", **looks, **middle_of(outside)})
     return result
 
 
 def rows(found: Clustering, chosen: Sequence[int]) -> list[dict[str, object]]:
     """Return the reviews of some rows as those of a table to take away."""
-    labels, material = found.labels, found.material
+    names, material = {group.number: group.label for group in found.clusters}, found.material
     result: list[dict[str, object]] = []
     for row in chosen:
-        document, number = material.documents[row], int(labels[row])
+        document = material.documents[row]
+        inside = [names[number] for number in found.places[document.id] if number in names]
         own: dict[str, object] = {
             "id": document.id,
-            "cluster": ordinal(number),
-            "cluster name": found.clusters[number].label,
+            "group": ", ".join(inside),
             "words": ", ".join(material.answers[row]),
             "text": document.text,
         }
@@ -362,9 +305,9 @@ def rows(found: Clustering, chosen: Sequence[int]) -> list[dict[str, object]]:
     return result
 
 
-def part_name(found: Clustering, part: Part) -> str:
-    """Name a part of a clustering."""
-    return text.listed([name_of(cluster) for cluster in found.clusters if cluster.number in part.clusters])
+def names_of(found: Clustering, chosen: Sequence[int]) -> str:
+    """Name some groups."""
+    return text.listed([group.label for group in in_order(found) if group.number in chosen])
 
 
 def short(value: str, most: int) -> str:

@@ -1,4 +1,4 @@
-"""The parts of the page Groups: the map, cards, reviews to read, downloads, reports, and the way down to a part."""
+"""The parts of the page Groups: the map, cards, reviews to read, downloads, and reports."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,16 +19,18 @@ from retriever.clusters.groups import Groups, groups_of
 from retriever.clusters.index_numbers import Counted
 from retriever.clusters.map import map_asset
 from retriever.clusters.numbers import count
+from retriever.clusters.references import NONE
 from retriever.clusters.report import mistaken
 from retriever.core.types import Document
 from retriever.index.profiling import Columns
 from retriever_app import cards, charts, state, text
 from retriever_app.cards import Card
 from retriever_app.charts import Colours
-from retriever_app.components import instruction_box, review_card, theme
+from retriever_app.components import review_card, theme
 from retriever_app.pages.groups import model
-from retriever_app.pages.groups.job import BY_NUMBER, Drawn, go
-from retriever_app.pages.groups.model import DEEPEST, ClusterCard, Grouping, Part, Sides
+from retriever_app.pages.groups.asked import Grouping
+from retriever_app.pages.groups.job import BY_NUMBER, Drawn
+from retriever_app.pages.groups.model import GroupCard, Sides
 from retriever_app.pages.search.model import SearchQuestion
 from retriever_app.resources import Chosen
 
@@ -37,7 +39,7 @@ MOST_REVIEWS = 10
 _REPORTS = (("One page (HTML)", "html", "text/html"), ("Markdown", "md", "text/markdown"))
 _CSS = """.map { position: relative; height: 480px; font-family: var(--st-font); --text: var(--st-text-color);
   --back: var(--st-background-color); --line: var(--st-border-color); }"""
-_TURN, _READ, _ALL = "clusters: turn", "clusters: shown", "clusters: all cards"
+_TURN, _READ, _ALL = "groups: turn", "groups: shown", "groups: all cards"
 
 
 def clear_selection() -> None:
@@ -46,7 +48,7 @@ def clear_selection() -> None:
 
 
 def show_doubts(found: Clustering, ratings: str = "") -> None:
-    """Say before the clusters what they are where their question is not followed, and what else to doubt of them.
+    """Say before the groups what they are where their question is not followed, and what else to doubt of them.
 
     ``ratings`` says which of them have other ratings than the examples that taught them.
     """
@@ -57,17 +59,19 @@ def show_doubts(found: Clustering, ratings: str = "") -> None:
 
 @st.cache_resource(show_spinner=False, max_entries=8, hash_funcs=BY_NUMBER)
 def doubtful_ratings(drawn: Drawn, columns: Columns) -> str:
-    """Name the clusters whose ratings are far from those of the examples that taught them; nothing without any."""
+    """Name the groups whose ratings are far from those of the examples that taught them; nothing without any."""
     return mistaken(drawn.found, _counted(groups(drawn), columns)) if drawn.found.examples else ""
 
 
-def draw_map(drawn: Drawn, chosen: Part, passing: NDArray[np.bool_]) -> None:
-    """Draw the map; a click chooses a cluster; reviews that do not pass (n,) stand back."""
-    key = f"cluster map {drawn.number}"
+def draw_map(drawn: Drawn, chosen: Sequence[int], passing: NDArray[np.bool_]) -> None:
+    """Draw the map; a click chooses a group; reviews that do not pass (n,) stand back."""
+    key, marks = f"group map {drawn.number}", _marks(drawn, theme())
+    numbers = [mark["number"] for mark in marks]
 
     def take() -> None:
         event = st.session_state[key]["chosen"]
-        state.change(Grouping, clusters=tuple(map(int, event["clusters"])))
+        picked = (numbers[int(place)] for place in event["clusters"])
+        state.change(Grouping, clusters=tuple(number for number in picked if number != NONE))
         st.session_state[_TURN] = event["turn"]
 
     _map()(
@@ -75,82 +79,91 @@ def draw_map(drawn: Drawn, chosen: Part, passing: NDArray[np.bool_]) -> None:
         data={
             "points": _points(drawn),
             "passing": pa.table({"passing": passing.astype(np.uint8)}),
-            "clusters": _marks(drawn, theme()),
-            "chosen": chosen.clusters,
+            "clusters": marks,
+            "chosen": [place for place, number in enumerate(numbers) if number in chosen],
             "turn": st.session_state.get(_TURN),
         },
         on_chosen_change=take,
     )
     st.caption(
-        "Click a review to select its cluster, with Shift to select several. Drag to move; Ctrl and the wheel zoom."
+        "Click a review to select its group, with Shift to select several. Drag to move; Ctrl and the wheel zoom."
     )
 
 
-def choose_clusters(found: Clustering) -> None:
-    """Draw the clusters' names to choose from."""
-    named = {cluster.number: model.name_of(cluster) for cluster in found.clusters}
-    sizes = {cluster.number: cluster.size for cluster in found.clusters}
+def choose_groups(found: Clustering) -> None:
+    """Draw the groups' names to choose from."""
+    groups = {group.number: group for group in model.in_order(found)}
     st.pills(
-        "Clusters",
-        list(named),
+        "Groups",
+        list(groups),
         selection_mode="multi",
         key=state.key(Grouping, "clusters"),
-        format_func=lambda number: f"{text.plain(named[number])} ({sizes[number]:,})",
+        format_func=lambda number: f"{text.plain(groups[number].label)} ({groups[number].size:,})",
         label_visibility="collapsed",
         wrap=True,
     )
 
 
-def draw_cards(drawn: Drawn, columns: Columns, passing: NDArray[np.bool_], chosen: Sequence[int] = ()) -> None:
-    """Draw the clusters as cards, or those chosen, each of its reviews that pass (n,)."""
+def draw_cards(
+    drawn: Drawn,
+    columns: Columns,
+    passing: NDArray[np.bool_],
+    chosen: Sequence[int],
+    menu: Callable[[GroupCard], None] | None,
+) -> None:
+    """Draw the groups as cards, or those chosen, each of its reviews that pass (n,); ``menu`` draws its changes."""
     listed = [card for card in _cards(drawn, columns, passing) if not chosen or card.number in chosen]
     everything = st.session_state.get(_ALL) == drawn.number
     first = listed if everything else listed[:MOST_CARDS]
     for card in first:
-        _draw_card(card, can_choose=not chosen)
+        _draw_card(card, drawn.found.question, menu, can_choose=not chosen)
     if len(first) < len(listed):
         st.button(
-            f"Show {text.count(len(listed) - len(first), 'more cluster')}",
+            f"Show {text.count(len(listed) - len(first), 'more group')}",
             on_click=lambda: st.session_state.update({_ALL: drawn.number}),
         )
 
 
-def _draw_card(card: ClusterCard, *, can_choose: bool) -> None:
-    """Draw a cluster as a card: to be chosen, with what its reviews say; or chosen, with the reviews below it."""
-    shades = theme()
-    colour = shades.of(card.number)
+def _draw_card(card: GroupCard, question: str, menu: Callable[[GroupCard], None] | None, *, can_choose: bool) -> None:
+    """Draw a group as a card: to be chosen, with what its reviews say; or chosen, with the reviews below it."""
     with st.container(border=True, gap="small"):
+        if card.alert:
+            st.markdown(f":orange[:material/warning: {text.plain(card.alert)}]")
         with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
             with st.container(gap=None, width="stretch"):
                 st.markdown(f"**{text.plain(card.name)}**")
-                st.caption(text.plain(card.size))
-                if card.figures:
-                    st.caption(text.plain(card.figures))
-            if can_choose:
-                st.button(
-                    "Read",
-                    key=f"choose {card.number}",
-                    icon=":material/arrow_forward:",
-                    type="tertiary",
-                    on_click=lambda: state.change(Grouping, clusters=(card.number,)),
-                )
-        if card.tally.ratings or card.tally.months:
-            left, right = st.columns(2, gap="medium")
-            if card.tally.ratings:
-                counts = {f"{stars} {text.STAR}": number for stars, number in card.tally.ratings.items()}
-                spec = charts.bar_chart(counts, colour, shades, shares=True)
-                left.vega_lite_chart(spec=spec, alt=f"Stars of the reviews of {card.name}", key=f"stars {card.number}")
-            if card.tally.months:
-                spec = charts.time_chart(card.tally.months, colour, shades, height=92)
-                right.vega_lite_chart(spec=spec, alt=f"Reviews of {card.name} over time", key=f"trend {card.number}")
+                for line in filter(None, (card.size, card.description, card.figures)):
+                    st.caption(text.plain(line))
+            with st.container(horizontal=True, width="content"):
+                if can_choose:
+                    choose = partial(state.change, Grouping, clusters=(card.number,))
+                    st.button("Read", key=f"choose {card.number}", type="tertiary", on_click=choose)
+                if menu is not None:
+                    menu(card)
+        _draw_tally(card)
         for quote in card.quotes if can_choose else ():
             st.text(f"“{quote}”", width="stretch")
         if card.words:
             st.caption(f"Typical words: {text.plain(card.words)}")
         if card.more:
-            search = SearchQuestion(q=card.more, instruction=state.current(Grouping).instruction)
+            search = SearchQuestion(q=card.more, instruction=question)
             page = state.params(search, state.current(Chosen))
             st.page_link("search/view.py", label="Find more of these", icon=":material/search:", query_params=page)
+
+
+def _draw_tally(card: GroupCard) -> None:
+    """Draw the stars and the months of a group's reviews side by side; nothing where they have neither."""
+    tally, shades = card.tally, theme()
+    if not tally.ratings and not tally.months:
+        return
+    left, right = st.columns(2, gap="medium")
+    if tally.ratings:
+        counts = {f"{stars} {text.STAR}": number for stars, number in tally.ratings.items()}
+        spec = charts.bar_chart(counts, shades.of(card.number), shades, shares=True)
+        left.vega_lite_chart(spec=spec, alt=f"Stars of the reviews of {card.name}", key=f"stars {card.number}")
+    if tally.months:
+        spec = charts.time_chart(tally.months, shades.of(card.number), shades, height=92)
+        right.vega_lite_chart(spec=spec, alt=f"Reviews of {card.name} over time", key=f"trend {card.number}")
 
 
 @contextmanager
@@ -189,50 +202,11 @@ def draw_reviews(
 def offer_report(make: Callable[[str], bytes], possible: bool) -> None:
     """Draw what makes a report where it is possible; ``make`` is called for it, with the kind of file, html or md."""
     with st.popover("Report", icon=":material/description:", disabled=not possible):
-        st.text("Findings, a chart, quotes and a table of all clusters in one file, with how far to trust them.")
+        st.text("Findings, a chart, quotes and a table of all groups in one file, with how far to trust them.")
         for label, kind, mime in _REPORTS:
             icon = ":material/download:"
             name = f"report.{kind}"
             st.download_button(label, partial(make, kind), name, mime, icon=icon, on_click="ignore")
-
-
-def look_closer(grouping: Grouping, part: Part, count: int, suggestions: Sequence[str]) -> None:
-    """Draw what clusters a part again, under the same or another instruction."""
-    if len(grouping.within) >= DEEPEST:
-        return
-    key = "closer instruction"
-
-    def take() -> None:
-        instruction = st.session_state.get(key) or ""
-        clear_selection()
-        state.change(Grouping, within=(*grouping.within, part.spell()), instruction=instruction, groups=0)
-        go()
-
-    with st.popover("Look closer", icon=":material/zoom_in:"):
-        st.text(f"Cluster {text.count(count, 'review')} again, under this or another question.")
-        st.session_state.setdefault(key, part.instruction)
-        instruction_box(key, suggestions, label="Question for these reviews")
-        st.button("Cluster these reviews", type="primary", on_click=take, key="closer")
-
-
-def draw_breadcrumbs(parts: Sequence[Part], names: Sequence[str]) -> None:
-    """Draw the way from all reviews down to those on the page; every step leads back to it."""
-
-    def back(depth: int) -> None:
-        part = parts[depth]
-        clear_selection()
-        state.change(Grouping, within=tuple(outer.spell() for outer in parts[:depth]))
-        state.change(Grouping, instruction=part.instruction, groups=part.groups, clusters=part.clusters)
-        go()
-
-    with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
-        st.button("All reviews", key="way 0", type="tertiary", on_click=back, args=(0,))
-        for depth, name in enumerate(names, start=1):
-            st.markdown(":material/chevron_right:", width="content")
-            if depth < len(names):
-                st.button(text.plain(name), key=f"way {depth}", type="tertiary", on_click=back, args=(depth,))
-            else:
-                st.markdown(f"**{text.plain(name)}**", width="content")
 
 
 @st.cache_resource(show_spinner=False)
@@ -253,8 +227,8 @@ def _marks(drawn: Drawn, shades: Colours) -> list[dict[str, Any]]:
 
 
 @st.cache_resource(show_spinner=False, max_entries=8, hash_funcs=BY_NUMBER)
-def _cards(drawn: Drawn, columns: Columns, passing: NDArray[np.bool_]) -> list[ClusterCard]:
-    """Return all clusters as cards, each of its reviews that pass (n,)."""
+def _cards(drawn: Drawn, columns: Columns, passing: NDArray[np.bool_]) -> list[GroupCard]:
+    """Return all groups as cards, each of its reviews that pass (n,)."""
     counted = _counted(groups(drawn).kept(passing[model.drawn_evenly(drawn.found)]), columns)
     return model.cards(drawn.found, sides_of(drawn, columns), counted, passing, drawn.nearness)
 
@@ -268,11 +242,11 @@ def _counted(of: Groups, columns: Columns) -> Counted:
 
 @st.cache_resource(show_spinner=False, max_entries=8, hash_funcs=BY_NUMBER)
 def groups(drawn: Drawn) -> Groups:
-    """Return a clustering's groups."""
+    """Return the groups of a grouping."""
     return groups_of(drawn.found)
 
 
 @st.cache_resource(show_spinner=False, max_entries=8, hash_funcs=BY_NUMBER)
 def sides_of(drawn: Drawn, columns: Columns) -> Sides:
-    """Return what charts count of a clustering's reviews."""
+    """Return what charts count of the reviews of a grouping."""
     return model.read_sides(drawn.found.material.documents, columns)

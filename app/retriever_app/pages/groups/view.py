@@ -1,7 +1,6 @@
-"""Clusters: what reviews answer to an instruction, on a map and as cards."""
+"""Groups: documents in groups under a question, on a map and as cards; found, named by somebody, or saved."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -9,18 +8,19 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
+from retriever.clusters.clustering import Clustering
 from retriever.workspace import Index
 from retriever_app import filters, readers, reading, resources, state, text
-from retriever_app.components import download, instruction_box, number_box, theme
-from retriever_app.pages.groups import facets, model, panels, saved_view
+from retriever_app.components import download, instruction_box, number_box, text_box, theme
+from retriever_app.pages.groups import comparing, edits, facets, model, panels
+from retriever_app.pages.groups.asked import MOST_GROUPS, MOST_READ, OWN, Ask, Grouping
 from retriever_app.pages.groups.facets import TITLES, Facet, Facets
-from retriever_app.pages.groups.job import Drawn, asks, ready, report_file
-from retriever_app.pages.groups.model import MOST_GROUPS, Ask, Grouping, Sides
+from retriever_app.pages.groups.job import Drawn, ready, report_file
+from retriever_app.pages.groups.model import Sides
 from retriever_app.verdicts import show_verdict
 
 _DRAWN = "facets: drawn"  # counts clicks: a chart that was clicked is drawn anew, with nothing selected
-_LAST = "clusters: last"
-_SHOWS = {"map": "Map", "saved": "Saved"}
+_LAST = "groups: last"
 
 
 def main() -> None:
@@ -28,30 +28,17 @@ def main() -> None:
     index = resources.needed_index()
     if state.carry(Grouping, "instruction"):
         panels.clear_selection()
-    suggested = resources.suggestions(index)
     where = filters.choose(resources.profile(index))
     _let_go_elsewhere(index, where)
+    _ask(index, state.current(Grouping))
     grouping = state.current(Grouping)
-    _ask(grouping, suggested)
-    if grouping.show == "saved":
-        saved_view.show_saved(index, resources.columns(index), where)
+    if grouping.lacks:
+        st.text(grouping.lacks)
         return
-    ask = grouping.ask(where)
-    if not asks(index, ask):
-        ask = replace(ask, read=Ask().read)  # encoders read all: however many it says, it is the same clustering
-    way = st.container()
+    ask = grouping.ask(where, edits.holding(index, grouping.saved))
     drawn = ready(index, ask)
-    if grouping.within:
-        with way:
-            panels.draw_breadcrumbs(grouping.parts, _part_names(index, ask))
     if drawn is not None:
-        if drawn.found.sampled is not None and drawn.found.sampled.fault:
-            again = partial(resources.clusterings().forget, index, ask)
-            st.button("Ask the language model again", on_click=again, type="tertiary")
-        _show_map(index, drawn, suggested)
-    texts = resources.status(index).documents
-    reading.offer(index, grouping.instruction, readers.grouping(grouping.read), "", lambda: _choose_read(texts))
-    reading.trial(index, grouping.instruction)
+        _show(index, drawn, ask)
 
 
 def _let_go_elsewhere(index: Index, where: str | None) -> None:
@@ -59,110 +46,135 @@ def _let_go_elsewhere(index: Index, where: str | None) -> None:
     reviews = (str(index.path), where)
     if st.session_state.get(_LAST, reviews) != reviews and not state.follows_link():
         state.current(Grouping)
-        state.change(Grouping, within=())
         panels.clear_selection()
         _clear_facets()
     st.session_state[_LAST] = reviews
 
 
-def _ask(grouping: Grouping, suggested: Sequence[str]) -> None:
-    """Draw what is asked: the instruction, and how many clusters."""
-    left, right = st.columns([5, 6], gap="medium")
-    with left, st.container(horizontal=True, gap="small"):
-        st.segmented_control(
-            "Show",
-            list(_SHOWS),
-            key=state.key(Grouping, "show"),
-            format_func=_SHOWS.__getitem__,
-            on_change=panels.clear_selection,
-            required=True,
-        )
-        if grouping.show == "saved":
-            return
-        st.selectbox(
-            "Clusters",
-            [0, *range(2, MOST_GROUPS + 1)],
-            key=state.key(Grouping, "groups"),
-            format_func=lambda number: str(number) if number else "Automatic",
-            on_change=panels.clear_selection,
-            width=140,
-        )
+def _ask(index: Index, grouping: Grouping) -> None:
+    """Draw what is asked: a saved grouping, or the question with the number of groups or their names."""
+    saved = index.clusterings.names()
+    if saved or grouping.saved:
+        options = list(dict.fromkeys(["", *saved, grouping.saved]))
+        key, named = state.key(Grouping, "saved"), lambda name: name or "New groups …"
+        st.selectbox("Groups", options, key=key, format_func=named, on_change=panels.clear_selection, width=320)
+    if grouping.saved:
+        return
+    texts = resources.status(index).documents
+    beside = partial(_choose_read, texts)
+    offer = partial(reading.offer, index, grouping.instruction, readers.grouping(grouping.read), "", beside)
+    left, right = st.columns([2, 1], gap="medium")
+    with left:
+        key, suggested = state.key(Grouping, "instruction"), resources.suggestions(index)
+        instruction_box(key, suggested, on_change=panels.clear_selection, beside=offer)
+        reading.trial(index, grouping.instruction)
     with right:
-        instruction_box(state.key(Grouping, "instruction"), suggested, on_change=panels.clear_selection)
+        st.selectbox(
+            "How many",
+            [0, OWN, *range(2, MOST_GROUPS + 1)],
+            key=state.key(Grouping, "groups"),
+            format_func=lambda number: {0: "Automatic", OWN: "My categories"}.get(number, str(number)),
+            on_change=panels.clear_selection,
+        )
+    if grouping.groups == OWN:
+        _ask_categories()
+
+
+def _ask_categories() -> None:
+    """Draw the names of one's own categories."""
+    label, usual = "Categories, separated by commas", "refund, repair, replacement, nothing"
+    text_box(label, state.key(Grouping, "into"), usual, max_chars=2000, on_change=panels.clear_selection)
+    st.checkbox("A review may belong to several categories", key=state.key(Grouping, "several"))
 
 
 def _choose_read(texts: int) -> None:
     """Draw how many texts a language model reads."""
     with st.container(horizontal=True, vertical_alignment="bottom", width="content"):
-        number_box("Reviews to read", state.key(Grouping, "read"), model.MOST_READ)
+        number_box("Reviews to read", state.key(Grouping, "read"), MOST_READ)
         st.button("All", on_click=lambda: state.change(Grouping, read=texts))
 
 
-def _show_map(index: Index, drawn: Drawn, suggested: Sequence[str]) -> None:
-    """Draw the map and the charts, and beside them the clusters or the reviews that are chosen."""
-    grouping, columns = _existing(drawn), resources.columns(index)
-    part, only, sides = grouping.chosen, state.current(Facets), panels.sides_of(drawn, columns)
+def _show(index: Index, drawn: Drawn, ask: Ask) -> None:
+    """Draw the map and the charts, and beside them the groups or the reviews that are chosen."""
+    chosen, columns, only = _existing(drawn), resources.columns(index), state.current(Facets)
+    sides = panels.sides_of(drawn, columns)
     passing = facets.passing(sides, only)
-    chosen = drawn.rows(part)
-    rows = chosen[passing[chosen]]
-    some = bool(part.clusters)
-    show_verdict(index, drawn.found.request.instruction)
+    inside = drawn.rows(chosen)
+    question = drawn.found.question
+    beside = partial(reading.offer, index, question, readers.grouping(ask.read), "verdict")
+    show_verdict(index, question, beside=beside)
     panels.show_doubts(drawn.found, panels.doubtful_ratings(drawn, columns))
+    _show_fault(index, drawn.found, ask)
     left, right = st.columns(2, gap="medium")
     with left:
-        panels.draw_map(drawn, part, passing)
-        panels.choose_clusters(drawn.found)
+        panels.draw_map(drawn, chosen, passing)
+        panels.choose_groups(drawn.found)
         within = np.zeros(len(passing), dtype=bool)
-        within[chosen] = True
+        within[inside] = True
         _draw_facets(sides, only, within)
     with right:
-        title = model.part_name(drawn.found, part) if some else ""
-        kind = "review" if drawn.found.material.units is None else "sentence"
-        sentence = text.count(len(rows), kind) if some or only.any else model.headline(drawn.found)
-        with panels.headed(title, sentence):
-            if some and len(rows) > 1:
-                panels.look_closer(grouping, part, len(chosen), suggested)
-            download(
-                partial(model.rows, drawn.found, rows.tolist()),
-                "selection.csv" if some else "clusters.csv",
-                f"Download {text.count(len(rows), 'review')} as CSV",
-            )
-            panels.offer_report(partial(_report, index, drawn, passing, text.listed(only.said)), bool(passing.any()))
-            if not some and not grouping.within:
-                saved_view.save_clusters(index, drawn)
-            if some:
-                st.button("Clear", on_click=panels.clear_selection, icon=":material/close:")
-        panels.draw_cards(drawn, columns, passing, part.clusters)
-        if some:
-            read = drawn.found.material
-            reviews = [(read.documents[row], read.answers[row]) for row in rows.tolist()]
-            reading.show_answers(index, drawn.found.request.instruction, readers.answer_rows(reviews))
-            panels.draw_reviews(reviews, columns, part.spell())
+        _show_groups(index, drawn, ask, chosen, passing)
 
 
-def _report(index: Index, drawn: Drawn, passing: NDArray[np.bool_], only: str, kind: str) -> bytes:
-    groups = panels.groups(drawn).kept(passing[model.drawn_evenly(drawn.found)]).by_document()
-    return report_file(index, drawn.found, groups, kind, only=only, nearness=drawn.nearness)
+def _show_groups(index: Index, drawn: Drawn, ask: Ask, chosen: tuple[int, ...], passing: NDArray[np.bool_]) -> None:
+    """Draw the groups as cards, or the chosen ones with their reviews."""
+    found, columns, only = drawn.found, resources.columns(index), state.current(Facets)
+    inside = drawn.rows(chosen)
+    rows = inside[passing[inside]].tolist()
+    kind = "review" if found.material.units is None else "sentence"
+    sentence = text.count(len(rows), kind) if chosen or only.any else model.headline(found)
+    groups = panels.groups(drawn).kept(passing[model.drawn_evenly(found)]).by_document()
+    with panels.headed(model.names_of(found, chosen) if chosen else "", sentence):
+        file = "selection.csv" if chosen else "groups.csv"
+        download(partial(model.rows, found, rows), file, f"Download {text.count(len(rows), 'review')} as CSV")
+        make = lambda kind: report_file(index, drawn, groups, kind, only=text.listed(only.said))  # noqa: E731
+        panels.offer_report(make, bool(passing.any()))
+        if ask.saved:
+            edits.offer_undo(index, ask.saved)
+        elif not chosen:
+            edits.offer_save(index, found)
+        if chosen:
+            st.button("Clear", on_click=panels.clear_selection, icon=":material/close:")
+    if not chosen:
+        _offer_numbers(found)
+        if found.sampled is None or not found.sampled.withheld:
+            comparing.draw(groups, columns)
+    panels.draw_cards(drawn, columns, passing, chosen, edits.group_menu(index, ask.saved, found) if ask.saved else None)
+    if chosen:
+        reviews = [(found.material.documents[row], found.material.answers[row]) for row in rows]
+        reading.show_answers(index, found.question, readers.answer_rows(reviews))
+        menu = edits.move_menu(index, ask.saved, found, chosen) if ask.saved else None
+        panels.draw_reviews(reviews, columns, f"{ask.saved} {found.question} {chosen}", menu)
 
 
-def _existing(drawn: Drawn) -> Grouping:
-    """Return the page's state without clusters that a link names and that are not there."""
-    grouping = state.current(Grouping)
-    known = {cluster.number for cluster in drawn.found.clusters}
-    if known.issuperset(grouping.clusters):
-        return grouping
-    state.change(Grouping, clusters=tuple(number for number in grouping.clusters if number in known))
-    return state.current(Grouping)
+def _offer_numbers(found: Clustering) -> None:
+    """Draw the other numbers of groups that are stable, where the number was chosen."""
+    if numbers := model.other_numbers(found):
+        with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
+            st.caption("Also stable:", width="content")
+            for number in numbers:
+                choose = partial(state.change, Grouping, groups=number)
+                st.button(str(number), key=f"number {number}", type="tertiary", on_click=choose)
 
 
-def _part_names(index: Index, ask: Ask) -> list[str]:
-    """Name the parts looked closer at, where their clusterings are known."""
-    names = []
-    while ask.within:
-        part, ask = ask.within[-1], ask.parent
-        drawn = resources.clusterings().find(index, ask)
-        names.append(model.part_name(drawn.found, part) if drawn else "Part")
-    return names[::-1]
+def _show_fault(index: Index, found: Clustering, ask: Ask) -> None:
+    """Say what a language model did not do, with a button that asks it again; nothing where it was not to be asked."""
+    faults = [found.fault, "" if found.sampled is None else found.sampled.fault]
+    if not any(faults) or not reading.agreed(index, ask.instruction, readers.grouping(ask.read)):
+        return
+    if found.fault:
+        st.caption(text.plain(f"The language model did not do all: {found.fault}"))
+    again = partial(resources.groupings().forget, index, ask)
+    st.button("Ask the language model again", on_click=again, type="tertiary")
+
+
+def _existing(drawn: Drawn) -> tuple[int, ...]:
+    """Return the groups that are chosen, without those that a link names and that are not there."""
+    chosen, known = state.current(Grouping).clusters, {group.number for group in drawn.found.clusters}
+    if known.issuperset(chosen):
+        return chosen
+    state.change(Grouping, clusters=tuple(number for number in chosen if number in known))
+    return state.current(Grouping).clusters
 
 
 def _clear_facets() -> None:

@@ -57,8 +57,8 @@ def _describe() -> None:
 
 
 def _show_reading(index: Index) -> None:
-    """Draw how far clusterings of this index are, which read reviews too."""
-    for name, job in resources.jobs().named(f"clusters {index.identity} ").items():
+    """Draw how far groupings of this index are, which read reviews too."""
+    for name, job in resources.jobs().named(f"groups {index.identity} ").items():
         if not job.snapshot().over:
             watch(job, name)
 

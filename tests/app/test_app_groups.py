@@ -10,9 +10,8 @@ from retriever.serving.jobs import Job
 from retriever.workspace import Index
 from retriever_app import resources
 from retriever_app.pages.groups import job
-from retriever_app.pages.groups import model as clusters
-from retriever_app.pages.groups.job import ClusteringCache
-from retriever_app.pages.groups.model import Ask, Grouping, Part
+from retriever_app.pages.groups.asked import Ask, Grouping
+from retriever_app.pages.groups.job import GroupingCache
 
 
 def names(session):
@@ -26,8 +25,8 @@ def read(session):
     return [one.value for one in session.text if one.value in known]
 
 
-def press(session, label):
-    next(button for button in session.button if button.label == label).click()
+def press(session, label="", key=None):
+    next(button for button in session.button if button.key == key or button.label == label).click()
     return settle(session.run())
 
 
@@ -40,35 +39,20 @@ def opened(make, app):
 
 def test_clusters_answer_the_instruction(opened):
     session = opened(instruction=PRODUCT, groups="3")
-    assert names(session) == ["1 kettle (2)", "2 lamp (2)", "3 toy (2)"]
+    assert names(session) == ["kettle (2)", "lamp (2)", "toy (2)"]
     assert "2 reviews · 2 of 6 · 3\\.0 ★" in shown(session)
     session.text_input(key="Grouping.instruction").set_value(MOOD).run()
-    assert {name.split()[1] for name in names(settle(session))} >= {"love", "hate"}
+    assert {name.split()[0] for name in names(settle(session))} >= {"love", "hate"}
 
 
 def test_a_chosen_cluster_is_read_the_most_typical_first(opened):
     session = opened(instruction=PRODUCT, groups="3")
-    session.button(key="choose 1").click()
-    session = settle(session.run())
+    session = press(session, key="choose 1")
     assert sorted(read(session)) == ["A lamp to love.", "I hate the lamp."]
-    assert session.subheader[0].value == "2 lamp"
+    assert session.subheader[0].value == "lamp"
     again = opened(**session.query_params)
     assert read(again) == read(session)
     assert not read(press(session, "Clear"))
-
-
-def test_looking_closer_clusters_a_part_again_and_the_way_leads_back(opened):
-    session = opened(instruction=PRODUCT, groups="3", clusters=["0", "2"])
-    session.text_input(key="closer instruction").set_value(MOOD).run()
-    session.button(key="closer").click()
-    session = settle(session.run())
-    assert sum(int(name.rpartition("(")[2][:-1]) for name in names(session)) == 4
-    assert session.text_input(key="Grouping.instruction").value == MOOD
-    assert "**1 kettle and 3 toy**" in shown(session)
-    assert names(opened(**session.query_params)) == names(session)
-    session = press(session, "All reviews")
-    assert names(session) == ["1 kettle (2)", "2 lamp (2)", "3 toy (2)"]
-    assert session.pills(key="Grouping.clusters").value == [0, 2]
 
 
 def test_what_is_clicked_in_a_chart_filters_cards_and_reviews(opened):
@@ -88,28 +72,41 @@ def test_the_report_of_what_is_shown_is_made_on_demand(opened, make):
     labels = [button.label for button in session.get("download_button")]
     assert labels == ["Download", "One page (HTML)", "Markdown"]
     index = resources.open_index("reviews")
-    drawn = resources.clusterings().find(index, Grouping(instruction=PRODUCT, groups=3).ask(None))
+    drawn = resources.groupings().find(index, Grouping(PRODUCT, 3).ask(None))
     some = np.array([True, True, False, False, False, False])
     groups = groups_of(drawn.found).kept(some).by_document()
-    page = job.report_file(index, drawn.found, groups, "html", only="5 ★").decode()
+    page = job.report_file(index, drawn, groups, "html", only="5 ★").decode()
     assert f'<h1 dir="auto">{PRODUCT}</h1>' in page
     assert "2 reviews, mean 3.0 stars" in page
     assert "only <bdi>(5 ★)</bdi>" in page
-    assert job.report_file(index, drawn.found, groups, "md").decode().startswith(f"# {PRODUCT}\n")
+    assert job.report_file(index, drawn, groups, "md").decode().startswith(f"# {PRODUCT}\n")
+
+
+def test_another_stable_number_is_a_click_away(make, app):
+    rows = [
+        {**one, "id": f"{one['id']} {copy}", "text": f"{one['text']} {copy}"} for one in REVIEWS for copy in range(9)
+    ]
+    make(rows=rows, instructions=[MOOD])
+    session = settle(app("groups", instruction=MOOD))
+    others = [one.label for one in session.button if (one.key or "").startswith("number ")]
+    assert others
+    session = press(session, key=f"number {others[0]}")
+    assert len(names(session)) == int(others[0]) == session.selectbox(key="Grouping.groups").value
+    assert not [one for one in session.button if (one.key or "").startswith("number ")]
 
 
 def test_a_number_of_reviews_to_read_makes_no_other_clusters_where_none_is_sent(opened):
     opened(instruction=PRODUCT, groups="3", read="5")
-    assert resources.clusterings().find(resources.open_index("reviews"), Ask(PRODUCT, 3)) is not None
+    assert resources.groupings().find(resources.open_index("reviews"), Ask(PRODUCT, 3)) is not None
 
 
 def test_what_takes_long_is_begun_by_the_user(make, app, monkeypatch):
     make()
-    monkeypatch.setattr(clusters, "AT_ONCE", 0)
+    monkeypatch.setattr(job, "AT_ONCE", 0)
     session = app("groups", instruction=MOOD, groups="2")
     assert "The model must read 6 reviews under this question first." in shown(session)
-    assert not resources.jobs().named("clusters")
-    assert len(names(press(session, "Read and cluster"))) == 2
+    assert not resources.jobs().named("groups")
+    assert len(names(press(session, "Read and group"))) == 2
 
 
 def test_a_clustering_that_another_session_begins_meanwhile_is_waited_for(make, app, monkeypatch):
@@ -117,14 +114,14 @@ def test_a_clustering_that_another_session_begins_meanwhile_is_waited_for(make, 
     go = threading.Event()
 
     def begun_elsewhere(index, ask):
-        work = resources.clusterings().work(index, ask)
-        resources.jobs().start(job.job_name(index, ask), "Clustering", lambda job: go.wait(PATIENCE) and work(job))
+        work = resources.groupings().work(index, ask)
+        resources.jobs().start(job.job_name(index, ask), "Grouping", lambda job: go.wait(PATIENCE) and work(job))
         return True
 
     monkeypatch.setattr(job, "_is_quick", begun_elsewhere)
     session = whole(app("groups", groups="2"))
     assert "did not work" not in shown(session)
-    assert session.get("progress")[0].proto.text == "Clustering …"
+    assert session.get("progress")[0].proto.text == "Grouping …"
     go.set()
     assert len(names(settle(session))) == 2
 
@@ -151,17 +148,13 @@ def index(make):
 
 @pytest.fixture
 def kept():
-    return ClusteringCache()
+    return GroupingCache()
 
 
 def run(kept, index, ask):
-    job = Job("Clustering")
+    job = Job("Grouping")
     job.run(kept.work(index, ask))
     return job.snapshot()
-
-
-def ids(drawn, part):
-    return sorted(drawn.ids(part))
 
 
 def test_what_was_worked_out_is_found_until_its_documents_change(kept, index):
@@ -178,29 +171,9 @@ def test_what_was_worked_out_is_found_until_its_documents_change(kept, index):
     assert len(kept.find(index, ask).places) == len(REVIEWS) - 1
 
 
-def test_a_part_is_clustered_alone(kept, index):
-    part = Part(PRODUCT, 3, clusters=(0, 2))
-    ask = Ask(MOOD, 2, within=(part,))
-    run(kept, index, ask)
-    outer, inner = kept.find(index, ask.parent), kept.find(index, ask)
-    assert ids(outer, part) == ["r1", "r2", "r5", "r6"] == sorted(inner.found.assignments)
-    assert len(index.upkeep.lacking([MOOD])) == 2
-    assert ids(inner, Part(clusters=(0,))) != ids(inner, Part(clusters=(1,)))
-
-
-def test_what_must_be_read_is_that_of_the_first_clustering_that_is_not_known(kept, index):
-    part = Part(MOOD, 2, clusters=(0,))
-    assert len(kept.lacking(index, Ask("new", 2, within=(part,)))) == len(REVIEWS)
-    assert not len(kept.lacking(index, Ask(PRODUCT)))
-    assert len(kept.lacking(index, Ask(MOOD, where="stars = 1"))) == 2
-    run(kept, index, Ask(MOOD, 2))
-    chosen = kept.find(index, Ask(MOOD, 2)).ids(part)
-    assert 0 < len(kept.lacking(index, Ask("new", 2, within=(part,)))) == len(chosen) < len(REVIEWS)
-
-
 def test_progress_is_told_and_a_stopped_job_ends(make, kept):
     with Index(make(), encoder=load_encoder()) as index:
-        job, told = Job("Clustering"), []
+        job, told = Job("Grouping"), []
         tell = job.tell
 
         def note(progress):

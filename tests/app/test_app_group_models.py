@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from app_fakes import MOOD, PRODUCT, REVIEWS, load_encoder
 
+from retriever.clusters.arithmetic.choice import Choice, Tried
+from retriever.clusters.arithmetic.consensus import Stability
 from retriever.clusters.arithmetic.intervals import Interval
 from retriever.clusters.groups import groups_of
 from retriever.clusters.index_numbers import Counted, numbers_of
@@ -22,8 +24,9 @@ from retriever_app.charts import DARK, LIGHT, SHAPES
 from retriever_app.estimates import expected_seconds, seconds_a_text
 from retriever_app.pages.groups import facets
 from retriever_app.pages.groups import model as clusters
+from retriever_app.pages.groups.asked import MOST_GROUPS, OWN, Ask, Grouping
 from retriever_app.pages.groups.facets import Bar, Facets
-from retriever_app.pages.groups.model import DEEPEST, MOST_GROUPS, Grouping, Part, Sides, read_part
+from retriever_app.pages.groups.model import Sides
 from retriever_app.text import about
 
 COLUMNS = Columns(product="product", category="category", stars="stars", date="date")
@@ -46,12 +49,12 @@ def cards_of(found, columns, passing=None):
     groups = groups_of(found).kept(passing)
     stars = [one for one, kept in zip(sides.stars, passing, strict=True) if kept]
     counted = Counted(groups, count(groups, stars), stars)
-    return clusters.cards(found, sides, counted, passing, found.nearness())
+    return clusters.cards(found, sides, counted, passing, np.zeros(len(sides.stars), np.float32))
 
 
 def test_a_card_counts_stars_and_months_of_its_reviews(found):
     kettle, lamp, toy = cards_of(found, COLUMNS)
-    assert (kettle.name, kettle.size) == ("1 kettle", "2 reviews · 2 of 6 · 3.0 ★")
+    assert (kettle.name, kettle.size) == ("kettle", "2 reviews · 2 of 6 · 3.0 ★")
     assert kettle.tally.ratings == {5: 1, 4: 0, 3: 0, 2: 0, 1: 1}
     months = [f"2024-{month:02}" for month in range(1, 7)]
     assert list(kettle.tally.months) == list(lamp.tally.months) == months
@@ -117,15 +120,38 @@ def test_months_leave_none_out_over_new_year():
     assert clusters.months_of(["2024-02-10", None, "2023-11-30"]) == ["2023-11", "2023-12", "2024-01", "2024-02"]
 
 
-def test_who_chose_the_number_of_clusters_is_said(index, found):
-    assert clusters.headline(found) == "6 reviews in 3 clusters."
-    held = "6 reviews in 2 clusters. This number separates them best and is stable."
+def test_who_chose_the_number_of_groups_is_said(index, found):
+    assert clusters.headline(found) == "6 reviews in 3 groups."
     chosen = index.cluster(PRODUCT)
-    assert clusters.headline(chosen) == held
+    number = len(chosen.clusters)
+    assert clusters.headline(chosen) == f"6 reviews in {number} groups. This number is stable."
     doubtful = Verdict(PRODUCT, "unclear", 0.5, 40, [], True)
-    assert clusters.headline(replace(chosen, verdict=doubtful)) == "6 reviews in 2 clusters."
+    assert clusters.headline(replace(chosen, verdict=doubtful)) == f"6 reviews in {number} groups."
     alone = index.cluster(PRODUCT, ids=["r1"])
-    assert clusters.headline(alone) == "1 review in 1 cluster: they are too few, or too similar, for more."
+    assert clusters.headline(alone) == "1 review in 1 group: they are too few, or too similar, for more."
+
+
+def test_the_other_stable_numbers_are_offered_where_the_number_was_chosen(index, found):
+    assert clusters.other_numbers(found) == []
+    shaky = Stability(repeated=0.1, halves=0.1)
+    curve = [Tried(3, 0.5, None), Tried(5, 0.4, None), Tried(6, 0.4, shaky)]
+    assert not curve[-1].holds
+    assert clusters.other_numbers(replace(found, choice=Choice(3, curve))) == [5]
+
+
+def test_a_group_whose_name_does_not_hold_has_no_share_and_its_alert_is_on_its_card(found):
+    first, *rest = found.clusters
+    mixed = replace(first, label="such as a, b, c", holds=0.3, alert="One of two has five stars.", description="All.")
+    card = next(card for card in cards_of(replace(found, clusters=[mixed, *rest]), COLUMNS) if card.number == 0)
+    assert (card.alert, card.description) == ("One of two has five stars.", "All.")
+    assert card.size == "2 reviews · 3.0 ★"
+    assert "Share" not in card.figures
+
+
+def test_groups_of_reviews_that_do_not_answer_come_last(found):
+    first, *rest = found.clusters
+    shown = clusters.in_order(replace(found, clusters=[replace(first, label="not said", documents=9), *rest]))
+    assert [group.label for group in shown] == ["lamp", "toy", "not said"]
 
 
 def test_points_carry_their_cluster_and_a_short_text(found):
@@ -140,15 +166,17 @@ def test_points_carry_their_cluster_and_a_short_text(found):
 def test_a_cluster_is_marked_in_the_middle_of_its_points(found):
     places = np.array([[-1, 0], [-0.5, 1], [0, 0], [0, 0], [1, 0], [1, 0]], np.float32)
     kettle, lamp, _ = clusters.marks(found, places, LIGHT)
-    assert kettle == {"label": "1 kettle", "colour": LIGHT.of(0), "shape": LIGHT.shape(0), "x": -0.75, "y": 0.5}
+    looks = {"colour": LIGHT.of(0), "shape": LIGHT.shape(0)}
+    assert kettle == {"label": "kettle", "number": 0, **looks, "x": -0.75, "y": 0.5}
     assert lamp["colour"] != kettle["colour"]
 
 
 def test_rows_to_take_away_keep_fields_that_are_named_like_ours(make):
-    rows = [{**REVIEWS[0], "cluster": "b2b", "words": 3}, *REVIEWS[1:]]
+    rows = [{**REVIEWS[0], "group": "b2b", "words": 3}, *REVIEWS[1:]]
     with Index(make("other", rows), encoder=load_encoder()) as index:
-        row = clusters.rows(index.cluster(PRODUCT, k=1), [0])[0]
-    assert (row["cluster"], row["field cluster"], row["field words"]) == (1, "b2b", 3)
+        found = index.cluster(PRODUCT, k=1)
+    row = clusters.rows(found, [0])[0]
+    assert (row["group"], row["field group"], row["field words"]) == (found.clusters[0].label, "b2b", 3)
     assert (row["id"], row["text"], row["stars"], row["words"]) == ("r1", "The kettle broke.", 1, "kettle")
 
 
@@ -192,34 +220,21 @@ def test_bars_say_shares():
     assert [(bar["kind"], bar["number"]) for bar in bars] == [("5 ★", "75%"), ("4 ★", "0%"), ("1 ★", "25%")]
 
 
-PART = Part('What broke? "It", they say', 4, (0, 2))
-
-
-def test_a_part_survives_its_spelling():
-    assert read_part(PART.spell()) == PART
-
-
-@pytest.mark.parametrize(
-    "spelled",
-    ["", "[]", "null", "[1,2]", '["a",0,[]]', '["a",0,["x"]]', '["a",0,[1e999]]', '["a",0,[1],[]]', "[" * 100_000],
-)  # fmt: skip
-def test_what_spells_no_part_is_none(spelled):
-    assert read_part(spelled) is None
-
-
 def test_a_link_keeps_what_can_be_meant():
-    parsed = state.parse(
-        Grouping,
-        {
-            "groups": ["900"],
-            "within": ["nonsense", PART.spell(), *[Part("b", 0, (1,)).spell()] * 9],
-            "clusters": ["3", "1"],
-        },
-    )
-    assert (parsed.groups, parsed.clusters) == (MOST_GROUPS, (3, 1))
-    assert parsed.parts[0] == PART
-    assert len(parsed.parts) == DEEPEST
+    given = {"groups": ["900"], "into": ["a, b"], "several": ["1"], "clusters": ["3", "1"], "read": ["0"]}
+    parsed = state.parse(Grouping, given)
+    assert (parsed.groups, parsed.clusters, parsed.read) == (MOST_GROUPS, (3, 1), 1)
     assert state.parse(Grouping, state.params(parsed)) == parsed
+    assert state.parse(Grouping, {"groups": ["-7"]}).groups == OWN
+
+
+def test_what_the_form_comes_to():
+    own = Grouping("What broke?", OWN, " handle,, lid ", several=True)
+    assert (own.lacks, own.ask("x")) == ("", Ask("What broke?", 0, ("handle", "lid"), several=True, where="x"))
+    assert Grouping("What broke?", 3, "handle, lid", several=True).ask(None) == Ask("What broke?", 3)
+    assert Grouping("What broke?", saved="mine").ask("x", (1, 2)) == Ask(saved="mine", edited=(1, 2))
+    assert "question" in Grouping(groups=OWN, into="a, b").lacks
+    assert "two categories" in Grouping("What broke?", OWN, "a").lacks
 
 
 SIDES = Sides(

@@ -1,0 +1,124 @@
+"""Every group's share in one part of the reviews against another: two periods, products, categories or ratings."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import streamlit as st
+from numpy.typing import NDArray
+
+from retriever.clusters.groups import Groups
+from retriever.clusters.numbers import Part, compared
+from retriever.clusters.periods import fitting, period_of
+from retriever.core.fields import values_by_name
+from retriever.index.profiling import Columns
+from retriever_app import state, text
+from retriever_app.pages.groups.model import read_sides
+
+By = Literal["date", "product", "category", "stars"]
+TITLES: Mapping[By, str] = {"date": "Period", "product": "Product", "category": "Category", "stars": "Stars"}
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Two parts of the reviews that are compared: values of what they are told apart by."""
+
+    by: By = "date"
+    before: str = ""
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What tells reviews apart: its values in the order they are offered, and (n,) that of every review, or empty."""
+
+    values: Sequence[str]
+    of: NDArray[np.object_]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What differs: sentences, and a row of a table for every group, the largest difference first."""
+
+    sentences: Sequence[str]
+    rows: Sequence[dict[str, object]]
+
+
+def parts_of(groups: Groups, columns: Columns) -> dict[By, Parts]:
+    """Return what the reviews of groups are told apart by; what has one value tells nothing apart."""
+    sides = read_sides(groups.documents, columns)
+    unit = fitting(day for day in sides.days if day)
+    categories = [values_by_name(document.metadata).get(columns.category) for document in groups.documents]
+    found: dict[By, list[str]] = {
+        "date": [period_of(day, unit) if day else "" for day in sides.days],
+        "product": [product or "" for product in sides.products],
+        "category": ["" if category is None else str(category) for category in categories],
+        "stars": ["" if rating is None else f"{int(rating + 0.5)} {text.STAR}" for rating in sides.stars],
+    }
+    parts = {by: Parts(sorted(set(filter(None, of))), np.array(of, dtype=object)) for by, of in found.items()}
+    return {by: part for by, part in parts.items() if len(part.values) > 1}
+
+
+def change(groups: Groups, by: By, parts: Parts, before: str, after: str) -> Change:
+    """Compare two parts of the reviews; a review counts in every group that it is in.
+
+    Of two periods, new is a group whose first reviews are of the second one, with reviews of other groups before it.
+    """
+    inside, outside = parts.of == after, parts.of == before
+    changes = compared(groups, [Part(after, before, inside, outside)])
+    names = dict(zip(groups.numbers, groups.names, strict=True))
+    rows: list[dict[str, object]] = [
+        {
+            "group": names[changed.group],
+            before: str(changed.other),
+            after: str(changed.share),
+            "points": "" if changed.share.few or changed.other.few else f"{100 * changed.difference.value:+.0f}",
+            "reviews": len(changed.reviews),
+            "": "certain" if changed.certain else "may be chance",
+        }
+        for changed in sorted(changes, key=lambda changed: -abs(changed.difference.value))
+    ]
+    new = _new(groups, parts, after) if by == "date" else []
+    sizes = f"{before}: {text.count(int(outside.sum()), 'review')}. {after}: {text.count(int(inside.sum()), 'review')}."
+    return Change([sizes, *([f"New in {after}: {text.listed(new)}."] if new else [])], rows)
+
+
+def _new(groups: Groups, parts: Parts, period: str) -> list[str]:
+    """Name the groups that begin in a period."""
+    inside, earlier = parts.of == period, (parts.of != "") & (parts.of < period)
+    return [
+        name
+        for name, members in zip(groups.names, groups.members, strict=True)
+        if earlier.any() and (members & inside).any() and not (members & earlier).any()
+    ]
+
+
+def draw(groups: Groups, columns: Columns) -> None:
+    """Draw the choice of two parts of the reviews, and every group's share in both; nothing where there are no two."""
+    offered = parts_of(groups, columns)
+    if not offered:
+        return
+    by = state.current(Compared).by
+    if by not in offered:
+        by = next(iter(offered))
+        state.change(Compared, by=by)
+    _settle(offered[by])
+    with st.expander("Compare two parts", icon=":material/compare_arrows:"):
+        with st.container(horizontal=True):
+            st.selectbox("By", list(offered), key=state.key(Compared, "by"), format_func=TITLES.__getitem__, width=140)
+            for label, field in (("From", "before"), ("To", "after")):
+                st.selectbox(label, offered[by].values, key=state.key(Compared, field), width=200)
+        chosen = state.current(Compared)
+        found = change(groups, by, offered[by], chosen.before, chosen.after)
+        for sentence in found.sentences:
+            st.text(sentence)
+        st.dataframe(found.rows, hide_index=True)
+
+
+def _settle(parts: Parts) -> None:
+    """Choose the last two values where none are chosen that are there."""
+    chosen, last = state.current(Compared), parts.values[-2:]
+    for field, usual in zip(("before", "after"), last, strict=True):
+        if getattr(chosen, field) not in parts.values:
+            state.change(Compared, **{field: usual})
