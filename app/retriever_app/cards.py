@@ -125,21 +125,20 @@ def hit_cards(
     query: str = "",
     known: KnownAnswers = NOTHING_KNOWN,
 ) -> list[Card]:
-    """Return hits as cards, best first, those that say nearly the same folded under the first of them.
+    """Return hits as cards, best first and numbered, those that say nearly the same folded under the first of them.
 
     ``moved`` has by id how a hit moved since the answer before. The sentence is marked that says most of the query and
     of the model's answer.
     """
     cards: list[Card] = []
     vocabularies: list[frozenset[str]] = []  # of the cards, a set of words each
-    for rank, hit in enumerate(hits, start=1):
+    for hit in hits:
         id = (hit.unit or hit.document).id
         shown = replace(
             card(hit.document, columns),
             words=known.words(id, hit.words),
             label=known.labels.get(id, ""),
             why=why(hit),
-            rank=rank,
             moved=moved.get(hit.document.id, ""),
             equal=len(hit.equal),
             mark=_mark(hit, query),
@@ -148,7 +147,7 @@ def hit_cards(
         twin = next((place for place, other in enumerate(vocabularies) if _nearly_equal(words, other)), None)
         if twin is None:
             vocabularies.append(words)
-            cards.append(shown)
+            cards.append(replace(shown, rank=len(cards) + 1))
         else:
             cards[twin] = replace(cards[twin], alike=(*cards[twin].alike, shown))
     return cards

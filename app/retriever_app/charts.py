@@ -11,6 +11,7 @@ Spec = dict[str, Any]
 
 _BAR_ROW, _SCORE_ROW, _AROUND_SCORES = 22, 40, 90  # pixels of a bar, of a score, and of axis and legend
 _NUMBER = 34  # pixels beyond the longest bar, for its number
+LABEL_ROOM = 18  # pixels beyond the last bar over time, for the half of its label that is wider
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,7 @@ def time_chart(months: Mapping[str, int], colour: str, colours: Colours, *, heig
     unit, counts = by_period(months)
     return {
         "height": height,
+        "padding": {"left": 5, "top": 5, "bottom": 5, "right": LABEL_ROOM},
         "config": {"view": {"stroke": None}},
         "data": {"values": [{"period": period, "reviews": count} for period, count in counts.items()]},
         "mark": {"type": "bar", "color": colour},

@@ -318,7 +318,7 @@ def test_hits_that_say_nearly_the_same_are_folded():
     first, second = cards.hit_cards(hits, Columns(), {}, "kettle")
     assert [one.id for one in first.alike] == ["c"]
     assert [one.id for one in second.alike] == ["d"]
-    assert [one.rank for one in (first, second, *first.alike)] == [1, 2, 3]
+    assert [one.rank for one in (first, second, *first.alike)] == [1, 2, 0]
     apart = [hit("a", "The kettle broke."), hit("b", "The toy broke.")]
     assert len(cards.hit_cards(apart, Columns(), {}, "broke")) == 2
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retriever.clusters.periods import all_periods, fitting, period_of
-from retriever_app.charts import Colours, Spec, channel
+from retriever_app.charts import LABEL_ROOM, Colours, Spec, channel
 from retriever_app.pages.groups.model import Sides, scale_of
 from retriever_app.text import STAR
 
@@ -139,6 +139,7 @@ def chart(facet: Facet, shown: Sequence[Bar], colours: Colours) -> Spec:
     front["encoding"]["opacity"] = {"condition": {"test": "datum.full", "value": 1}, "value": 0.35}
     return {
         "height": _BAR * len(rows) if lying else _HEIGHT,
+        "padding": {"left": 5, "top": 5, "bottom": 5, "right": 5 if lying else LABEL_ROOM},
         "config": {"view": {"stroke": None}},
         "data": {"values": rows},
         "encoding": {"tooltip": tips},
