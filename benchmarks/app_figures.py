@@ -56,12 +56,11 @@ WATCHED = 5.0  # seconds in which frames are counted
 PAGES = {
     "Corpus": ("/", "h1"),
     "Search": ("/search", "input[aria-label='Search for']"),
-    "Compare": ("/compare", "input[aria-label='First question']"),
-    "Clusters": ("/clusters", "[data-testid=stSelectbox] input[aria-label*='Clusters']"),
-    "Train": ("/train", "h1"),
-    "Model and index": ("/model", "h1"),
+    "Groups": ("/groups", "[data-testid=stSelectbox] input[aria-label*='How many']"),
+    "Teach": ("/teach", "input[aria-label='Question']"),
+    "Models": ("/models", "h3"),
 }
-HEADINGS = {"Corpus": "reviews", "Train": "Train", "Model and index": "Model and index"}
+HEADINGS = {"Corpus": "reviews", "Models": "Questions"}
 
 # Conditions are looked at every 20 ms; the page's own clock tells when they held first.
 WATCH = """
@@ -296,12 +295,12 @@ def searches(visit: Visit, expected: Expected) -> dict[str, Any]:
 
 def maps(visit: Visit, rounds: int) -> dict[str, Any]:
     """Time a clustering, its map, and count frames over it."""
-    clustering = visit.open("clusters", "drawn()", instruction=INSTRUCTION)
+    clustering = visit.open("groups", "drawn()", instruction=INSTRUCTION)
     drawn = []
     for _ in range(rounds):
         visit.go("Search")
         visit.page.evaluate("window.before = null")
-        drawn.append(visit.go("Clusters", "drawn()"))
+        drawn.append(visit.go("Groups", "drawn()"))
     chart = visit.page.get_by_role("application", name="Map of the reviews")
     chart.scroll_into_view_if_needed()
     area = chart.bounding_box()
@@ -331,9 +330,6 @@ def page_changes(visit: Visit, expected: Expected, rounds: int) -> dict[str, Any
     visit.go("Search")
     visit.ask("Question", INSTRUCTION, "rests()")
     visit.ask("Search for", QUERIES[0], f"rests() && {hits(expected.complete[QUERIES[0]])}")
-    visit.go("Compare")
-    visit.ask("Second instruction", INSTRUCTION, "rests()")
-    visit.ask("Search for", QUERIES[0], "rests() && document.querySelector('[class*=st-key-hit-1-1]') !== null")
     took: dict[str, list[float]] = {name: [] for name in PAGES}
     for turn in range(rounds):
         for name in PAGES if turn % 2 == 0 else reversed(PAGES):

@@ -24,11 +24,11 @@ from urllib.parse import urlencode
 from PIL import Image
 from playwright import sync_api as playwright
 from playwright.sync_api import Browser, Page
+from retriever_app.pages.train.job import MODELS_FOLDER, Trainings
+from retriever_app.pages.train.model import example_rows
 
 from retriever.encoders import catalog
 from retriever.workspace import Index
-from retriever_app.pages.train.job import MODELS_FOLDER, Trainings
-from retriever_app.pages.train.model import example_rows
 
 OUT = Path(__file__).parents[1] / "docs" / "pictures"
 WIDTHS = {"wide": (1280, 900), "narrow": (400, 860)}
@@ -69,33 +69,17 @@ SHOTS = (
         {"index": "reviews", "q": "it stopped working after a few days", "instruction": PRODUCT},
         "The model has read",
     ),
-    Shot(
-        "compare",
-        "compare",
-        {
-            "index": "reviews",
-            "q": "it stopped working after a few days",
-            "first": PRODUCT,
-            "second": FEELING,
-        },
-        "on both sides",
-    ),
-    Shot(
-        "clusters",
-        "clusters",
-        {"index": "reviews", "instruction": PRODUCT, "groups": "8"},
-        "8 clusters",
-    ),
-    Shot("categories", "clusters", {"index": "reviews", "show": "saved", "saved": KINDS}, "Compare two periods"),
+    Shot("groups", "groups", {"index": "reviews", "instruction": PRODUCT, "groups": "8"}, "8 groups"),
+    Shot("categories", "groups", {"index": "reviews", "saved": KINDS}, "Compare two parts"),
     Shot(
         "teach",
         "teach",
         {"index": "reviews", "instruction": REASON},
         "Review 1 of",
     ),
-    Shot("rows", "train", {"index": "reviews", "training": WRITTEN}, "Changes are saved as you type"),
-    Shot("train", "train", {"index": "reviews", "training": TRAINED}, "Searches on held-out rows"),
-    Shot("model", "model", {"index": "reviews"}, "Models and vectors"),
+    Shot("rows", "models", {"index": "reviews", "part": "train", "training": WRITTEN}, "Changes are saved as you type"),
+    Shot("train", "models", {"index": "reviews", "part": "train", "training": TRAINED}, "Searches on held-out rows"),
+    Shot("models", "models", {"index": "reviews"}, "Models and vectors"),
 )
 
 
@@ -105,9 +89,8 @@ def prepare(folder: Path, *, train: bool) -> None:
         options = [part for instruction in (PRODUCT, FEELING) for part in ("--instruction", instruction)]
         corpus = str(EXAMPLES / "reviews.jsonl")
         subprocess.run([*PROGRAM, "index", corpus, "--index", str(folder / "reviews"), *options], check=True)
-        into = ["--instruction", PRODUCT, "--into", CATEGORIES, "--save", KINDS]
-        subprocess.run([*PROGRAM, "classify", "--index", str(folder / "reviews"), *into], check=True)
         with Index(folder / "reviews") as index:
+            index.clusterings.save(KINDS, index.cluster(PRODUCT, into=CATEGORIES.split(", ")))
             index.teaching.name_answers(REASON, dict.fromkeys(["quality", "price", "delivery", "fit", "other"], ""))
     if not train:
         return

@@ -44,7 +44,7 @@ def offer(
     reader = index.teaching.reader(question)
     places, reason = _offers(index)
     label = plain(reader) if readers.reads(reader) else "Language model"
-    with st.popover(label, icon=":material/chat:", key=f"language model {place}"):
+    with st.popover(label, icon=":material/chat:", key=f"language model {place} {reader}"):
         if reader:
             _show_serving(index, question, reader, place)
         if beside is not None and (places or readers.reads(reader)):

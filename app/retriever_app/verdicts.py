@@ -76,7 +76,7 @@ def _await_turn() -> None:
 
 def _show_line(instruction: str, line: VerdictLine, box: str | None, beside: Callable[[], None]) -> None:
     answers = text.plain(line.answers)
-    with st.container(horizontal=True, vertical_alignment="center", gap="small", key=box):
+    with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key=box):
         if box:
             st.warning(text.plain(line.sentence), icon=line.icon)
         else:

@@ -23,7 +23,7 @@ def test_from_a_file_to_a_report_of_named_clusters_and_own_categories(serve, pag
     page.goto(address)
     drop_a_file_and_search_it(page)
     come_back_by_the_link(page)
-    cluster_merge_and_rename(page)
+    group_merge_and_rename(page)
     assert "Hot water" in report(page)
     name_categories_and_correct_one(page)
     compare_two_periods(page)
@@ -61,34 +61,37 @@ def come_back_by_the_link(page):
     sync_api.expect(page.get_by_label("Question", exact=True)).to_have_value(MOOD, timeout=SLOW)
 
 
-def cluster_merge_and_rename(page):
+def group_merge_and_rename(page):
     go(page, "Groups")
     ask(page, "Question", PRODUCT)
-    choose(page, "Clusters", "3")
-    page.get_by_text("6 reviews in 3 clusters").wait_for()
-    press(page, "Save")
+    choose(page, "How many", "3")
+    page.get_by_text("6 reviews in 3 groups").wait_for()
+    press(page, "Save and edit")
     ask(page, "Name", "products")
-    press(page, "Save these clusters")
-    page.get_by_text("6 reviews in 3 clusters.").wait_for()
+    press(page, "Save these groups")
+    page.wait_for_url(re.compile("saved=products"))
+    page.get_by_text("6 reviews in 3 groups").wait_for()
     change(page, "kettle")
     choose(page, "Merge with", "lamp")
     press(page, "Merge")
-    page.get_by_text("6 reviews in 2 clusters").wait_for()
+    page.get_by_text("6 reviews in 2 groups").wait_for()
     change(page, "kettle")
     ask(page, "Name", "Hot water")
     press(page, "Rename")
-    page.get_by_text("Hot water", exact=True).wait_for()
+    page.get_by_text("Hot water", exact=True).first.wait_for()
     page.get_by_text("4 reviews · 4 of 6").wait_for()
 
 
 def name_categories_and_correct_one(page):
-    press(page, "New categories")
-    ask(page, "Question", PRODUCT)
-    page.get_by_label("Categories, separated by commas").fill("kettle, lamp, toy")
+    page.keyboard.press("Escape")  # what was changed leaves its form open
+    choose(page, "Groups", "New groups …")
+    choose(page, "How many", "My categories")
+    ask(page, "Categories, separated by commas", "kettle, lamp, toy")
+    page.get_by_text("6 reviews in 3 groups").wait_for()
+    press(page, "Save and edit")
     ask(page, "Name", "kinds")
-    press(page, "Sort the reviews")
-    page.get_by_text("6 reviews in 3 clusters.").wait_for()
-    page.keyboard.press("Escape")  # what was sorted at once leaves the form open
+    press(page, "Save these groups")
+    page.wait_for_url(re.compile("saved=kinds"))
     card(page, "toy").get_by_role("button", name="Read").click()
     page.get_by_role("heading", name="toy").wait_for()
     rest(page)
@@ -96,13 +99,13 @@ def name_categories_and_correct_one(page):
     wrong.get_by_role("button", name="Move to").click()
     page.get_by_role("menuitem", name="lamp").click()
     sync_api.expect(page.get_by_text("A toy, nothing more.")).to_have_count(0)
-    press(page, "All clusters")
+    press(page, "Clear")
     page.get_by_text("3 reviews · 3 of 6").wait_for()
     page.get_by_text("1 review · 1 of 6").wait_for()
 
 
 def compare_two_periods(page):
-    page.get_by_text("Compare two periods").click()
+    page.get_by_text("Compare two parts").click()
     choose(page, "From", "2024-01")
     choose(page, "To", "2024-05")
     page.get_by_text("2024-01: 1 review. 2024-05: 1 review.").wait_for()
@@ -118,8 +121,9 @@ def report(page):
 
 
 def card(page, name):
-    """Return the card of a saved cluster."""
-    return page.locator("[data-testid=stColumn]").filter(has=page.get_by_text(name, exact=True)).last
+    """Return the card of a group."""
+    cards = page.locator("[data-testid=stVerticalBlock]").filter(has=page.get_by_role("button", name="Read"))
+    return cards.filter(has=page.locator("strong", has_text=re.compile(f"^{name}$"))).last
 
 
 def change(page, name):
@@ -240,7 +244,7 @@ def steps(page, turn):
         (lambda: press(page, "Clear filters"), {"instruction": MOOD}),
         (lambda: go(page, "Groups"), {"index": "reviews"}),
         (lambda: ask(page, "Question", instruction), {"instruction": instruction}),
-        (lambda: choose(page, "Clusters", str(groups)), {"groups": groups}),
+        (lambda: choose(page, "How many", str(groups)), {"groups": groups}),
         (lambda: page.get_by_role("link", name="Corpus").click(), {"index": "reviews"}),
     ]
 

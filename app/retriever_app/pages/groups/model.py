@@ -1,5 +1,6 @@
 """What the page Groups shows: what a link asks for, cards, the points and names of the map, rows to download."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -84,7 +85,8 @@ def headline(found: Clustering) -> str:
     groups = text.count(len(found.clusters), "group")
     if found.sampled is not None:
         written = f" that {found.by} wrote" if found.by else ""
-        return f"{found.sampled.sentence} They are in {groups}{written}."
+        said = re.sub(r": use `--read \w+`", "", found.sampled.sentence)  # a button of the page reads more
+        return f"{said} They are in {groups}{written}."
     said = f"{reviews} in {groups}"
     if found.made == "lessons":
         return f"{said}, by the answers that were taught."

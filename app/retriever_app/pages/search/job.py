@@ -164,7 +164,8 @@ def _search(job: Job, index: Index, request: SearchRequest) -> int:
     def report(done: int, texts: int) -> None:
         nonlocal shown
         job.check()
-        tell(read=done, of=texts, left=pace.left(done / max(1, texts)))
+        left = pace.left(done / max(1, texts))  # of the first few texts, one may take as long as several
+        tell(read=done, of=texts, left=left if done > 2 * SHOWN_EVERY else None)
         if done > shown + SHOWN_EVERY:
             shown = done
             tell(result=index.search_stored(request))

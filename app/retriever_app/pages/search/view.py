@@ -35,7 +35,7 @@ def main() -> None:
 
 def _ask(index: Index, question: Any, suggestions: list[str]) -> None:  # noqa: ANN401 - a SearchQuestion
     """Draw query and instruction side by side, and what else can be set."""
-    left, right = st.columns(2)
+    left, right = st.columns([2, 3])
     with left:
         text_box(
             "Search for",
