@@ -24,11 +24,11 @@ from urllib.parse import urlencode
 from PIL import Image
 from playwright import sync_api as playwright
 from playwright.sync_api import Browser, Page
-from retriever_app.pages.train.job import MODELS_FOLDER, Trainings
-from retriever_app.pages.train.model import example_rows
 
 from retriever.encoders import catalog
 from retriever.workspace import Index
+from retriever_app.training.job import MODELS_FOLDER, Trainings
+from retriever_app.training.model import example_rows
 
 OUT = Path(__file__).parents[1] / "docs" / "pictures"
 WIDTHS = {"wide": (1280, 900), "narrow": (400, 860)}

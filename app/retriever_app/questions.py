@@ -17,7 +17,7 @@ _OF_REVIEWS = (
     "What broke?",
 )
 _OF_TEXTS = (
-    "What is the main topic?",
+    "What is it about?",
     "What does the writer want?",
     "How does the writer feel?",
     "What is the problem?",
@@ -60,7 +60,7 @@ def starts(profile: Profile) -> list[Start]:
     low, high = tuple(range(1, most * 2 // 5 + 1)), tuple(range(most * 4 // 5, most + 1))
     return [
         Start("What do they complain about?", "What does the customer complain about?", _enough(profile.stars, low)),
-        Start("What is praised?", "What does the customer praise?", _enough(profile.stars, high)),
+        Start("What is praised?", "What is good about it?", _enough(profile.stars, high)),
         Start("What is it about?", _OF_REVIEWS[0]),
     ]
 

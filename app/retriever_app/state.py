@@ -92,7 +92,7 @@ def current(kind: type[T]) -> T:
     return state
 
 
-def carry(kind: type[Any], field: str, empty: Sequence[str] = ()) -> bool:
+def carry(kind: type[Any], field: str) -> bool:
     """Take over the text that another page carries where the user comes from there by the menu, and carry it on.
 
     Called before `current` of the kind. A link decides for itself, and a blank text is not carried.
@@ -100,14 +100,13 @@ def carry(kind: type[Any], field: str, empty: Sequence[str] = ()) -> bool:
     Args:
         kind: of this page's state.
         field: takes the text.
-        empty: fields that hold the page's own text, which stays.
 
     Returns:
         Whether the text is another than the page had.
     """
     origin, text = st.session_state.get(_CARRIED, (kind, ""))
     before, entered = _kept(kind), key(kind, field) not in st.session_state
-    own = origin is kind or follows_link() or not entered or any(getattr(before, name) for name in empty)
+    own = origin is kind or follows_link() or not entered
     taken = bool(not own and text != getattr(before, field))
     if taken:
         change(kind, **{field: text})

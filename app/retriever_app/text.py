@@ -38,7 +38,7 @@ _NEXT: tuple[tuple[type[RetrieverError], str], ...] = (
 )
 _OF_COMMANDS = {  # an option that a hint names, and what to do about it here
     "--where": "Loosen the filters on the left.",
-    "-k": "Choose fewer clusters.",
+    "-k": "Choose fewer groups.",
     "--instruction": "Enter a question.",
     "--rename": "Enter a name.",
     "--reader": "Try again, or choose another language model.",

@@ -46,9 +46,8 @@ def checked(categories: Iterable[Category]) -> list[Category]:
     """
     given = list(categories)
     if not 2 <= len(given) <= MOST:
-        raise UsageError(
-            f"There are {len(given)} categories.", hint=f"Give 2 to {MOST}, such as refund, repair, nothing."
-        )
+        number = "is 1 category" if len(given) == 1 else f"are {len(given)} categories"
+        raise UsageError(f"There {number}.", hint=f"Give 2 to {MOST}, such as refund, repair, nothing.")
     seen: set[str] = set()
     for entry in given:
         require_text(entry.name, entry.description, *entry.examples)

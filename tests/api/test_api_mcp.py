@@ -178,7 +178,7 @@ def test_agents_name_categories_and_send_nothing_for_what_they_leave_out(server)
     found = answer(server, "cluster", instruction=PRODUCT, into=["kettle", "lamp", "toy"], **nothing)
     assert [(group["label"], group["size"]) for group in found["groups"]] == [("kettle", 10), ("lamp", 10), ("toy", 10)]
     assert found["made"] == "names"
-    assert failed(server, "cluster", "There are 1 categories", instruction=PRODUCT, into=["kettle"])
+    assert failed(server, "cluster", "There is 1 category", instruction=PRODUCT, into=["kettle"])
 
 
 @pytest.fixture

@@ -130,7 +130,7 @@ def test_an_error_is_told_and_can_be_mended(make, app):
     make()
     session = settle(app("groups", groups="9"))
     assert "did not work" in shown(session)
-    assert "Choose fewer clusters." in shown(session)
+    assert "Choose fewer groups." in shown(session)
     session.selectbox(key="Grouping.groups").set_value(2).run()
     assert len(names(settle(session))) == 2
 

@@ -132,7 +132,9 @@ def test_two_parts_of_the_reviews_are_compared(kinds):
 def test_a_group_that_nobody_is_in_any_more_and_reviews_in_none_are_drawn(opened):
     with Index(resources.folder().find("reviews"), encoder=load_encoder()) as index:
         index.clusterings.edit("products", ClusterEdits(move={"r5": "none", "r6": "none"}))
-    session = opened()
-    assert "6 reviews in 3 groups" in shown(session)
+    session = opened(stars="5")
+    assert "6 reviews in 3 groups, 2 in none" in shown(session)
     assert "0 reviews" in shown(session)
+    assert "The filters do not apply to saved groups." in shown(session)
+    assert session.subheader[0].value == PRODUCT
     assert "no group" not in names(session)

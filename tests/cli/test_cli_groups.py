@@ -52,7 +52,7 @@ def test_categories_can_be_named_one_by_one(indexed):
     ("argv", "problem"),
     [
         (["--into", "a, b"], "Categories are answers to a question"),
-        (["--instruction", PRODUCT, "--into", "a"], "There are 1 categories"),
+        (["--instruction", PRODUCT, "--into", "a"], "There is 1 category"),
         (["--instruction", PRODUCT, "--into", "a, b", "-k", "2"], "exclude each other"),
         (["--instruction", PRODUCT, "--several"], "none is named"),
         (["--saved", "x", "--into", "a, b"], "as they were saved"),

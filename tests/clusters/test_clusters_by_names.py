@@ -65,7 +65,7 @@ def test_examples_say_what_a_name_does_not(full):
 def test_a_question_and_two_categories_are_needed_and_no_number(full):
     with pytest.raises(UsageError, match="answers to a question"):
         full.cluster(" ", into=NAMES)
-    with pytest.raises(UsageError, match="There are 1 categories"):
+    with pytest.raises(UsageError, match="There is 1 category"):
         full.cluster(PRODUCT, into=["kettle"])
     with pytest.raises(UsageError, match="exclude each other"):
         full.cluster(PRODUCT, into=NAMES, k=3)
@@ -239,7 +239,7 @@ def test_a_file_holds_names_descriptions_and_examples(tmp_path, suffix):
 @pytest.mark.parametrize(
     ("into", "problem"),
     [
-        ("refund", "There are 1 categories"),
+        ("refund", "There is 1 category"),
         ("refund,,repair", "A category has no name"),
         ("refund, Refund", "'Refund' is there twice"),
         (",".join(map(str, range(MOST + 1))), f"There are {MOST + 1} categories"),

@@ -60,7 +60,7 @@ def test_categories_have_names_definitions_and_answers():
         (written("la\x1b[31mmp"), "Two categories have one name."),
         (written("a name of no less than seven"), "A name is blank or longer than 5 words."),
         (written(definition=""), "A definition is blank or longer than 30 words."),
-        (ONE, "There are 1 categories, and 2 to 12 are wanted."),
+        (ONE, "There is 1 category, and 2 to 12 are wanted."),
         ("no object", Unread.BROKEN.sentence),
     ],
 )

@@ -297,7 +297,8 @@ def _tidied(category: _Category) -> _Category:
 def _fault(categories: Sequence[_Category], most: int) -> str:
     """Return why categories of the right form are refused; empty where they are not."""
     if not 2 <= len(categories) <= most:
-        return f"There are {len(categories)} categories, and 2 to {most} are wanted."
+        number = "is 1 category" if len(categories) == 1 else f"are {len(categories)} categories"
+        return f"There {number}, and 2 to {most} are wanted."
     names = [folded(category.name) for category in categories]
     if len(set(names)) < len(names):
         return "Two categories have one name."

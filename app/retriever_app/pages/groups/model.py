@@ -83,6 +83,8 @@ def headline(found: Clustering) -> str:
     if found.material.units is not None:
         reviews = f"{text.count(found.material.units, 'sentence')} of {reviews}"
     groups = text.count(len(found.clusters), "group")
+    outside = sum(all(number == NONE for number in numbers) for numbers in found.topics.values())
+    groups += f", {outside:,} in none" if outside else ""
     if found.sampled is not None:
         written = f" that {found.by} wrote" if found.by else ""
         said = re.sub(r": use `--read \w+`", "", found.sampled.sentence)  # a button of the page reads more

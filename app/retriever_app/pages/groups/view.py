@@ -37,6 +37,8 @@ def main() -> None:
         return
     ask = grouping.ask(where, edits.holding(index, grouping.saved))
     drawn = ready(index, ask)
+    if grouping.saved and where:
+        st.caption("The filters do not apply to saved groups.")
     if drawn is not None:
         _show(index, drawn, ask)
 
@@ -102,6 +104,8 @@ def _show(index: Index, drawn: Drawn, ask: Ask) -> None:
     inside = drawn.rows(chosen)
     question = drawn.found.question
     beside = partial(reading.offer, index, question, readers.grouping(ask.read), "verdict")
+    if ask.saved and question:
+        st.subheader(text.plain(question), anchor=False)
     show_verdict(index, question, beside=beside)
     panels.show_doubts(drawn.found, panels.doubtful_ratings(drawn, columns))
     _show_fault(index, drawn.found, ask)
