@@ -69,7 +69,7 @@ SHOTS = (
         {"index": "reviews", "q": "it stopped working after a few days", "instruction": PRODUCT},
         "The model has read",
     ),
-    Shot("groups", "groups", {"index": "reviews", "instruction": PRODUCT, "groups": "8"}, "8 groups"),
+    Shot("groups", "groups", {"index": "reviews"}, "12 groups"),
     Shot("categories", "groups", {"index": "reviews", "saved": KINDS}, "Compare two parts"),
     Shot(
         "teach",

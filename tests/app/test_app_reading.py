@@ -343,7 +343,7 @@ def test_an_index_of_others_is_searched_by_its_stored_answers_until_its_host_is_
     assert "-badge[" in shown(session)
     assert "A search sends at most 3 more reviews" in shown(session)
     (button,) = [one for one in session.button if one.label == SEND]
-    (may,) = session.checkbox
+    (may,) = [one for one in session.checkbox if "may be sent" in one.label]
     assert may.label.replace("\\", "") == f"Texts of this index may be sent to {HOST}"
     assert button.disabled
     assert len(reader.asked) == sent

@@ -102,8 +102,8 @@ def headline(found: Clustering) -> str:
 
 def other_numbers(found: Clustering) -> list[int]:
     """Return the other numbers of groups that are stable, where the number was chosen."""
-    curve = () if found.choice is None else found.choice.curve
-    return [tried.k for tried in curve if tried.holds and tried.k != len(found.clusters)]
+    ladder = () if found.choice is None else found.choice.ladder
+    return [number for number in ladder if number != len(found.clusters)]
 
 
 def in_order(found: Clustering) -> list[Cluster]:
