@@ -83,7 +83,7 @@ def read_twice(server, model, path):
     sent = server.requests
     assert sent > before
     assert read(path) == first
-    assert server.requests - sent <= 2  # all answers were stored; a call about them that was refused is sent anew, twice
+    assert server.requests - sent <= 2  # of a call about answers that was refused
     hits, _, answers = first
     assert hits
     assert all(words == [answers[id]] for id, words in hits)
