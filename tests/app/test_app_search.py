@@ -7,6 +7,7 @@ from app_checks import PATIENCE, awaited, remove, settle, shown, whole
 from app_fakes import MOOD, PRODUCT, REVIEWS, KeywordEncoder
 
 from retriever.index import profiling
+from retriever.index.search import searcher
 from retriever.workspace import Index
 from retriever_app.pages.search import job as searching
 
@@ -108,6 +109,34 @@ def test_a_search_says_how_many_texts_it_has_read(make, app, monkeypatch):
     encoder.gate.set()
     assert (bar.proto.text, bar.proto.value) == ("1 of at most 6 reviews read", 16)
     assert not settle(session).get("progress")
+
+
+class StepEncoder(KeywordEncoder):
+    """Reads three texts under a question, and waits within the next one, of which it has told."""
+
+    def __init__(self):
+        super().__init__()
+        self.go, self.read = threading.Event(), 0
+
+    def encode_views(self, texts, instructions, *, words=0, on_tokens=None):
+        if on_tokens:
+            on_tokens(sum(map(len, map(str.split, texts))))
+            self.read += len(texts)
+            assert self.read <= 3 or self.go.wait(PATIENCE)
+        return super().encode_views(texts, instructions, words=words)
+
+
+def test_the_list_is_drawn_anew_with_what_is_read_so_far(make, app, monkeypatch):
+    encoder = StepEncoder()
+    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *args, **options: encoder)
+    monkeypatch.setattr(searcher, "KEPT_AT_ONCE", 1)
+    monkeypatch.setattr(searching, "SHOWN_EVERY", 2)
+    make()
+    session = awaited(app("search", q="lamp love", instruction=MOOD), "with what is read so far")
+    assert "badge[love]" in shown(session)
+    assert "may change while the model reads more" in shown(session)
+    encoder.go.set()
+    assert "has read all reviews under this question" in shown(settle(session))
 
 
 def test_a_search_says_that_it_waits_for_another(make, app):
