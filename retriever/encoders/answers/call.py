@@ -6,6 +6,7 @@ Instructions stand in the system message. The one user message is a JSON object,
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from pydantic import BaseModel
@@ -103,12 +104,27 @@ def schema_of(model: type[BaseModel], limits: Mapping[str, Mapping[str, JSON]]) 
     return cast("JSON", strict(document, ""))
 
 
+@dataclass(frozen=True, slots=True)
 class RefusableCall(Call[C]):
-    """A call that can be sent once more; its checked reply says in ``refused`` why there is nothing to take."""
+    """A call that can be sent once more; its checked reply says in ``refused`` why there is nothing to take.
+
+    Attributes:
+        last_fault: the sentence that says why the last reply was refused; empty for a first call.
+    """
+
+    last_fault: str = field(default="", kw_only=True)
 
     @abstractmethod
+    def instructions(self) -> str:
+        """Return the instructions, the same in every form."""
+
+    def system(self, form: Format) -> str:
+        """Return the instructions, and why the last reply was refused."""
+        return self.instructions() + (f"\nYour last reply was refused: {self.last_fault}" if self.last_fault else "")
+
     def again(self, reason: str) -> Self:
         """Return the call that is sent after a refused reply."""
+        return replace(self, last_fault=reason)
 
 
 def send_twice(answerer: Answerer, call: RefusableCall[C], *, spend: Spend | None = None) -> tuple[C, str]:

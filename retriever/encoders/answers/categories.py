@@ -7,7 +7,7 @@ second has ``categories`` besides, and the reply ``{"answers": [{"id": "1", "cat
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -16,7 +16,7 @@ from retriever.core.types import JSON
 from retriever.core.unanswered import empty_answer, folded
 from retriever.encoders.answers.answerer import Unread
 from retriever.encoders.answers.call import RefusableCall
-from retriever.encoders.answers.wire import Format, one_line
+from retriever.encoders.answers.wire import one_line
 
 MOST = 12
 """Categories at most, besides `OTHER`."""
@@ -111,14 +111,12 @@ class CategoriesCall(RefusableCall[CheckedCategories]):
         answers: different ones, with the ids 1, 2, ... in their order.
         texts: by answer, how many texts gave it.
         most: categories at most.
-        last_fault: the sentence that says why the last reply was refused; empty for a first call.
     """
 
     question: str
     answers: Sequence[str]
     texts: Sequence[int]
     most: int = MOST
-    last_fault: str = ""
 
     name = "categories"
     reply = _Categories
@@ -128,10 +126,9 @@ class CategoriesCall(RefusableCall[CheckedCategories]):
         """Tokens that a reply may have."""
         return _TOKENS + _CATEGORY_TOKENS * self.most + _ID_TOKENS * len(self.answers)
 
-    def system(self, form: Format) -> str:
-        """Return the instructions, the same in every form."""
-        said = SYSTEM.format(most=self.most)
-        return said + (f"\nYour last reply was refused: {self.last_fault}" if self.last_fault else "")
+    def instructions(self) -> str:
+        """Return the instructions."""
+        return SYSTEM.format(most=self.most)
 
     def content(self) -> Mapping[str, JSON]:
         """Return the question and the answers."""
@@ -190,10 +187,6 @@ class CategoriesCall(RefusableCall[CheckedCategories]):
         """Return no categories, for a reason."""
         return CheckedCategories(whole=reason)
 
-    def again(self, reason: str) -> "CategoriesCall":
-        """Return the call that is sent after a refused reply."""
-        return replace(self, last_fault=reason)
-
 
 @dataclass(frozen=True, slots=True)
 class CheckedPlaces:
@@ -231,13 +224,11 @@ class PlacingCall(RefusableCall[CheckedPlaces]):
         question: that they are answers to.
         categories: their names and definitions, in their order.
         answers: different ones, with the ids 1, 2, ... in their order.
-        last_fault: the sentence that says why the last reply was refused; empty for a first call.
     """
 
     question: str
     categories: Sequence[tuple[str, str]]
     answers: Sequence[str]
-    last_fault: str = ""
 
     name = "places"
     reply = _Places
@@ -247,9 +238,9 @@ class PlacingCall(RefusableCall[CheckedPlaces]):
         """Tokens that a reply may have."""
         return _TOKENS + 5 * _ID_TOKENS * len(self.answers)
 
-    def system(self, form: Format) -> str:
-        """Return the instructions, the same in every form."""
-        return PLACING + (f"\nYour last reply was refused: {self.last_fault}" if self.last_fault else "")
+    def instructions(self) -> str:
+        """Return the instructions."""
+        return PLACING
 
     def content(self) -> Mapping[str, JSON]:
         """Return the question, the categories and the answers."""
@@ -282,10 +273,6 @@ class PlacingCall(RefusableCall[CheckedPlaces]):
     def unusable(self, reason: Unread) -> CheckedPlaces:
         """Return no places, for a reason."""
         return CheckedPlaces({}, reason)
-
-    def again(self, reason: str) -> "PlacingCall":
-        """Return the call that is sent after a refused reply."""
-        return replace(self, last_fault=reason)
 
 
 def _tidied(category: _Category) -> _Category:

@@ -5,7 +5,7 @@ The user message is ``{"question": "...", "query": "...", "answers": [{"id": "1"
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, field_validator
@@ -14,7 +14,7 @@ from retriever.core.types import JSON
 from retriever.encoders.answers.answerer import Unread
 from retriever.encoders.answers.call import RefusableCall
 from retriever.encoders.answers.replies import UnusableError, positions
-from retriever.encoders.answers.wire import Format, beginning
+from retriever.encoders.answers.wire import beginning
 
 MOST_QUERY = 200
 """Tokens of a query that are sent, about."""
@@ -85,13 +85,11 @@ class JudgeCall(RefusableCall[CheckedGrades]):
         question: that they are answers to.
         query: what is looked for among them.
         answers: different ones, with the ids 1, 2, ... in their order.
-        last_fault: the sentence that says why the last reply was refused; empty for a first call.
     """
 
     question: str
     query: str
     answers: Sequence[str]
-    last_fault: str = ""
 
     name = "grades"
     reply = _Reply
@@ -101,9 +99,9 @@ class JudgeCall(RefusableCall[CheckedGrades]):
         """Tokens that the reply may have."""
         return 64 + 24 * len(self.answers)
 
-    def system(self, form: Format) -> str:
-        """Return the instructions, the same in every form."""
-        return SYSTEM + (f"\nYour last reply was refused: {self.last_fault}" if self.last_fault else "")
+    def instructions(self) -> str:
+        """Return the instructions."""
+        return SYSTEM
 
     def content(self) -> Mapping[str, JSON]:
         """Return the question, the beginning of the query, and the answers."""
@@ -130,7 +128,3 @@ class JudgeCall(RefusableCall[CheckedGrades]):
     def unusable(self, reason: Unread) -> CheckedGrades:
         """Return no grades, for a reason."""
         return CheckedGrades(whole=reason)
-
-    def again(self, reason: str) -> "JudgeCall":
-        """Return the call that is sent after a refused reply."""
-        return replace(self, last_fault=reason)
