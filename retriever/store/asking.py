@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 
 from retriever.core.types import Ids
+from retriever.store.answers import AnswerTable
 from retriever.store.columns import as_ids, content_batches
 from retriever.store.connection import Table, utc_now
 
@@ -29,7 +30,7 @@ class ClaimTable(Table):
         In the caller's transaction, which holds off others.
         """
         taken = self.held_by_others(owner, author, question)
-        gone = {*taken.tolist(), *self._answered(author, question)}
+        gone = {*taken.tolist(), *AnswerTable(self._db).asked(author, question).tolist()}
         free = [content for content in dict.fromkeys(map(int, content_ids)) if content not in gone][:most]
         expires = time.time() + CLAIM_SECONDS
         self._db.write_many(
@@ -63,13 +64,6 @@ class ClaimTable(Table):
                 "DELETE FROM claims WHERE content_id IN (SELECT value FROM json_each(?)) AND owner = ?",
                 owner,
             )
-
-    def _answered(self, author: str, question: str) -> list[int]:
-        rows = self._db.rows(
-            "SELECT content_id FROM answers WHERE question = ? AND author IN (?, 'person', 'program')",
-            (question, author),
-        )
-        return [row[0] for row in rows]
 
 
 def _lives(owner: str) -> bool:
