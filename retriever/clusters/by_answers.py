@@ -23,7 +23,7 @@ from retriever.clusters.clustering import Cluster, Clustering, ClusterRequest, M
 from retriever.clusters.describing import described_anew
 from retriever.clusters.material import Material
 from retriever.clusters.phrases import Phrase, counted, key_of
-from retriever.clusters.placing import Answered, Nearest, Places
+from retriever.clusters.placing import Answered, Nearest, Places, group_of
 from retriever.clusters.references import NONE
 from retriever.core.errors import RetrieverError
 from retriever.core.unanswered import EMPTY, NOT_SAID, NOTHING, empty_answer, folded
@@ -256,9 +256,8 @@ def _clustering(
 
 def _group(answer: str, groups: _Groups, named: Mapping[str, int]) -> int | str:
     """Return the group of an answer: its number, or the name of one that is there besides those."""
-    key = key_of(answer)
-    number = groups.of.get(folded(answer), groups.of.get(key, NONE))
-    if number != NONE:
+    key, number = key_of(answer), group_of(answer, groups.of)
+    if number is not None and number != NONE:
         return number
     besides = key if key in EMPTY else OTHER
     return named.get(besides, besides)

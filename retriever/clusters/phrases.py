@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ class Phrase:
         return f"{self.text} ({self.rows})"
 
 
+@lru_cache(100_000)
 def key_of(answer: str) -> str:
     """Return what all spellings of an answer share.
 

@@ -151,16 +151,12 @@ class Answered:
         else to the answers that belong nowhere.
         """
         answers = [words[0] for words in material.answers]
-        known = [self.group(answer) for answer in answers]
+        known = [group_of(answer, self.groups) for answer in answers]
         named = [row for row, group in enumerate(known) if group not in (None, self.other)]
         near = Nearest.of(
             [row for row in named if not empty_answer(answers[row])], material.vectors, [group or 0 for group in known]
         )
         return [(self._placed(answers[row], known[row], material.vectors[row], near),) for row in rows]
-
-    def group(self, answer: str) -> int | None:
-        """Return the group of an answer that was put to one; None for a new one."""
-        return self.groups.get(folded(answer), self.groups.get(key_of(answer)))
 
     def _placed(self, answer: str, known: int | None, vector: NDArray[np.float32], near: "Nearest") -> int:
         if known is not None:
@@ -168,6 +164,11 @@ class Answered:
         if empty_answer(answer):
             return NONE
         return next((group for group, clear in [near.place(vector)] if clear), self.other)
+
+
+def group_of(answer: str, groups: Mapping[str, int]) -> int | None:
+    """Return the group of an answer, by `folded` or by `key_of`; None for one that was put to none."""
+    return groups.get(folded(answer), groups.get(key_of(answer)))
 
 
 @dataclass(frozen=True, eq=False)

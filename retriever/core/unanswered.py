@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from functools import lru_cache
 
 from retriever.core.text import composed
 
@@ -43,6 +44,7 @@ def folded(answer: str) -> str:
     return " ".join(composed(answer).casefold().strip(_EDGES).split())
 
 
+@lru_cache(100_000)
 def empty_answer(answer: str) -> str | None:
     """Return which empty answer an answer is, `NOT_SAID` or `NOTHING`, in whatever spelling; None where it answers.
 
