@@ -149,11 +149,11 @@ def quotes(
     """
     rated = [source.stars for source in sources if source.stars is not None]
     middle = median(rated) if rated else 0.0
-    ranked = []
+    apart, ranked = _by_root(words), []
     for rank, source in enumerate(sources[:_POOL]):
         if source.stars is not None and abs(source.stars - middle) > _OFF * scale:
             continue
-        weights = dict.fromkeys(text_words(source.answer), 1.0) if source.answer else words
+        weights = _by_root(dict.fromkeys(text_words(source.answer), 1.0)) if source.answer else apart
         side = 0.0 if source.stars is None else source.stars - (1 + scale) / 2
         scored = []
         for sentence in _sentences(source.text):
@@ -265,12 +265,18 @@ def _sentences(text: str) -> Iterator[str]:
             yield sentence
 
 
+def _by_root(words: Mapping[str, float]) -> dict[str, float]:
+    """Return the weights of words by their roots, of the forms of a word the largest."""
+    weights: dict[str, float] = {}
+    for word, weight in words.items():
+        weights[stem(word)] = max(weight, weights.get(stem(word), 0.0))
+    return weights
+
+
 def _score(sentence: str, weights: Mapping[str, float]) -> float:
-    """Return how well a sentence says what the words with weights say, in any form; 0 where it says nothing of it."""
-    own, by_root = text_words(sentence), dict[str, float]()
-    for word, weight in weights.items():
-        by_root[stem(word)] = max(weight, by_root.get(stem(word), 0.0))
-    said = sum(by_root.get(root, 0.0) for root in {stem(word) for word in own})
+    """Return how well a sentence says what the words of some roots with weights say; 0 where it says nothing of it."""
+    own = text_words(sentence)
+    said = sum(weights.get(root, 0.0) for root in {stem(word) for word in own})
     score = said / sqrt(2 + len(own))
     first = next((character for character in sentence if character.isalpha()), "")
     doubts = (_DANGLING.match(sentence), _REFERRING.match(sentence), first.islower(), not _VERB.search(sentence))
