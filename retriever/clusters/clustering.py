@@ -235,11 +235,6 @@ class Clustering:
         """The cluster (n,) of every row of the material, as `assignments` has it: from 0, `NONE` where it fits none."""
         return np.array([self.places[document.id][0] for document in self.material.documents], dtype=np.int64)
 
-    def nearness(self) -> NDArray[np.float32]:
-        """Return the cosine (n,) of every row with the centroid, or the name, of the cluster that it was put to."""
-        directions = self.placing.vectors[self.labels]  # (n, dim)
-        return np.asarray(np.einsum("nd,nd->n", self.material.vectors, directions))
-
     @cached_property
     def documents(self) -> Mapping[str, Document]:
         """The rows of the material by their ids."""

@@ -173,11 +173,12 @@ class Clusterings:
         from retriever.clusters.edit_requests import changes, usual_author
         from retriever.clusters.edits import change_json
         from retriever.clusters.given import keep_moves
+        from retriever.clusters.saved import shown_again
 
         opened, saved = self._opened, self._kept(name)
         shown = self._completed(saved, progress)
         with opened.writing("edit"):  # nobody else edits meanwhile; a longer transaction would hold up searches
-            made = changes(self._shown(saved, shown), edits)
+            made = changes(shown_again(opened, shown, saved), edits)
             with opened.store.transaction():
                 made = keep_moves(opened, saved.request.instruction or "", made)
                 opened.store.edits.add(name, [change_json(change) for change in made], author or usual_author())

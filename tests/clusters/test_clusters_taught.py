@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from index_fakes import KEYWORDS, MOOD, PRODUCT
 from teaching_corpus import CORPUS, EXAMPLES, mood
@@ -48,7 +49,7 @@ def test_without_a_number_clusters_are_the_answers_that_were_taught_and_a_rest(w
     assert sizes[:-1] == sorted(sizes[:-1], reverse=True)
     assert all(answer == name for answer, name in answered(found).values())
     assert (found.choice, found.stability, found.to_json()["k"]) == (None, None, 3)
-    assert found.nearness().min() > 0
+    assert np.einsum("nd,nd->n", found.material.vectors, found.placing.vectors[found.labels]).min() > 0
 
 
 def test_a_number_makes_clusters_of_similar_texts_and_so_does_a_question_that_was_not_taught(with_rest):
