@@ -39,7 +39,7 @@ class Section:
 
     Attributes:
         words: of its texts, that set it apart.
-        description: the sentence that came with its title or category; empty for none.
+        description: what speaks against it, and its definition; empty for neither.
         right: how many of its held-out examples get the right answer; empty where it is no learned answer, or none were
             held out.
         learned: False for a category that no example has, where others have some.

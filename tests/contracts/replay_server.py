@@ -17,12 +17,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 ANSWERS = {"kettle": "kettle", "lamp": "lamp", "knife": "knife", "toy": "toy", "dog": "dog", "not": "not said"}
 
 
-def title_of(call):
-    """Name a cluster by the first known word of its first text."""
-    word = first_word(call["texts"][0]["text"], "")
-    return {"title": f"The {word} reviews", "description": f"They are about a {word}.", "ids": [call["texts"][0]["id"]]}
-
-
 def categories_of(call):
     """Make a category of every answer's last word."""
     ids = {}
@@ -71,7 +65,6 @@ class Model:
     Attributes:
         answer: what it says of a text to a question.
         whole: what it says of a whole call, as a list of items; takes the place of ``answer``.
-        title: the object that it says of a cluster, whose call it is given.
         categories: the list of categories that it makes of answers, whose call it is given.
         places: the list of places that it gives to answers among categories, whose call it is given.
         grades: the list of grades that it gives to answers, whose call it is given.
@@ -88,7 +81,6 @@ class Model:
 
     answer: object = first_word
     whole: object = None
-    title: object = title_of
     categories: object = categories_of
     places: object = places_of
     grades: object = grades_of
@@ -131,8 +123,6 @@ class Model:
             return completion(json.dumps({"grades": self.grades(call)}))
         if "answers" in call:
             return completion(json.dumps({"categories": self.categories(call)}))
-        if "questions" not in call:
-            return completion(json.dumps(self.title(call)))
         if self.whole is not None:
             items = self.whole(call)
         else:

@@ -58,7 +58,7 @@ _MEANINGS = {
     400: "The request makes no sense, or a limit is passed",
     401: "The token is missing or wrong",
     403: "The token is a reader's, and this takes a writer's; or a language model is at a host that nobody "
-    "allowed, or its titles are beyond a limit",
+    "allowed, or what is asked of it is beyond a limit",
     404: "There is nothing of that name",
     405: "Another method is meant",
     408: "The body did not come in time",

@@ -73,7 +73,7 @@ class Spent:
 
     Attributes:
         texts: that were answered, or cannot be.
-        tokens: sent and received, about; probes, titles and categories too.
+        tokens: sent and received, about; probes and calls about answers too.
         unread: texts that were not answered because a limit was reached.
         failures: texts without an answer, by the reason.
     """
