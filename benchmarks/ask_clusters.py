@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from ask_data import Material
+from ask_data import Material, load_replies
 from ask_readers import NAME, in_process
 from ask_search import SEED, Bench, interval, read_all
 
@@ -40,7 +40,24 @@ def clusters(bench: Bench) -> dict[str, Any]:
     with in_process(material.answers()), bench.opened(bench.copied(bench.base())) as index:
         read_all(index, [question.question for question in material.questions], NAME)
         report["answers"] = _judged(index, material)
+    with in_process(material.answers(), replies=load_replies()), bench.opened(bench.copied(bench.base())) as index:
+        read_all(index, [question.question for question in material.questions], NAME)
+        report["written categories"] = {"by_hand": _written(index, material)}
     report["closed answers"] = {"by_hand": _closed(material)}
+    return report
+
+
+def _written(index: Index, material: Material) -> dict[str, Any]:
+    """Return the V-measures of the groups that a language model writes of its answers, in whatever number."""
+    report = {}
+    for question in material.questions:
+        groups = {text.id: text.by_hand[question.key] for text in material.texts if question.key in text.by_hand}
+        if groups:
+            found = index.cluster(question.question, ids=groups.keys(), read="all")
+            value = _v_measure_of(found.assignments, groups)
+            report[question.key] = {
+                "texts": len(groups), "groups": len(found.clusters), "made": found.made, "v_measure": round(value, 3)
+            }  # fmt: skip
     return report
 
 
@@ -91,8 +108,11 @@ def _judged(index: Index, material: Material, *, instructed: bool = True) -> dic
 
 
 def _v_measure(index: Index, question: str | None, groups: Mapping[str, str]) -> float:
+    return _v_measure_of(index.cluster(question, k=len(set(groups.values())), ids=groups.keys()).assignments, groups)
+
+
+def _v_measure_of(assignments: Mapping[str, int], groups: Mapping[str, str]) -> float:
     names: Sequence[str] = sorted(set(groups.values()))
-    assignments = index.cluster(question, k=len(names), ids=groups.keys()).assignments
     numbers = {name: number for number, name in enumerate(names)}
     ids = [id for id in groups if id in assignments]
     truth = np.array([numbers[groups[id]] for id in ids], dtype=np.int64)

@@ -104,6 +104,12 @@ def load_grades(material: Material) -> dict[tuple[str, str, str], Grade]:
     }
 
 
+def load_replies() -> dict[str, Any]:
+    """Return replies to calls about categories, by the key of the call."""
+    replies: dict[str, Any] = json.loads((FOLDER / "ask_groups.json").read_text("utf-8"))
+    return replies
+
+
 def load_material(name: str, folders: Sequence[Path]) -> Material:
     """Return a corpus with its questions, the texts as the data folders have them.
 

@@ -3,9 +3,11 @@
 The endpoint is the tests' (tests/contracts/replay_server.py). Tokens are estimated as the product estimates them.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 from replay_server import Model, asked, serving
@@ -28,17 +30,28 @@ Grades = Mapping[tuple[str, str, str], Grade]
 """Grades by question, query and folded answer."""
 
 
+Replies = Mapping[str, Any]
+"""Replies by the key of their call."""
+
+
+def call_key(call: Call[Any]) -> str:
+    """Return what tells a call from others by its content: 16 hex digits."""
+    return sha256(json.dumps(call.content(), ensure_ascii=False).encode()).hexdigest()[:16]
+
+
 class KnownAnswers:
     """Answers in this process, without a wire.
 
     Args:
         known: the answers.
         grades: how far they meet queries; without them nothing is judged.
+        replies: to calls about categories, by `call_key`; a call without one is refused.
     """
 
-    def __init__(self, known: Known, grades: Grades | None = None) -> None:
+    def __init__(self, known: Known, grades: Grades | None = None, replies: Replies | None = None) -> None:
         self._known = known
         self._grades = grades or {}
+        self._replies = replies or {}
         self.asked = 0
 
     @property
@@ -69,16 +82,17 @@ class KnownAnswers:
         return Answered([*answers])
 
     def send(self, call: Call[C], *, spend: Spend | None = None) -> C:
-        """Look grades up; an answer without a grade is an error. Nothing else is written."""
+        """Look grades up, of which an answer without is an error, or the reply to a call about categories."""
         if not isinstance(call, JudgeCall):
-            return call.unusable(Unread.REFUSED)
+            reply = self._replies.get(call_key(call))
+            return call.unusable(Unread.REFUSED) if reply is None else call.checked(call.reply.model_validate(reply))
         return call.checked(call.reply.model_validate({"grades": graded(call.content(), self._grades)}))
 
 
 @contextmanager
-def in_process(known: Known, grades: Grades | None = None) -> Iterator[KnownAnswers]:
-    """Let `NAME` stand for known answers and grades."""
-    load, reader = loading.load_answerer, KnownAnswers(known, grades)
+def in_process(known: Known, grades: Grades | None = None, replies: Replies | None = None) -> Iterator[KnownAnswers]:
+    """Let `NAME` stand for known answers, grades and replies."""
+    load, reader = loading.load_answerer, KnownAnswers(known, grades, replies)
     loading.load_answerer = lambda name: reader
     try:
         yield reader
