@@ -11,6 +11,7 @@ is to mean the most there is, days outside of an index to stay, and a missing in
 fields share a name would share its value.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import date
@@ -23,7 +24,8 @@ Params = dict[str, list[str]]
 
 _ARRIVED, _WRITTEN, _LINKED = "state: arrived", "state: written", "state: linked"
 _READ, _DRAWN, _RESEND = "state: read", "state: drawn", "state: resend"
-_CARRIED = "state: carried"
+_CARRIED, _REPLACED = "state: carried", "state: replaced"
+_LATE_SECONDS = 3.0  # so long after a URL was replaced a slow browser may still send it
 
 
 def begin() -> None:
@@ -31,7 +33,8 @@ def begin() -> None:
 
     The URL decides where it differs from what was last written there: a link was opened, or the browser went back. An
     empty URL, as after a change of pages, brings back what the session had. A URL that comes with a widget just used
-    decides nothing: the browser had not seen yet what was last written.
+    decides nothing, nor does one that was replaced a moment ago: the browser had not seen yet what was last written,
+    as where a number is typed and a button pressed at once.
 
     After a run that was cut short, widgets are sent their values again: that run may have been the only one to send
     them, and the browser fills those that it has not seen with Streamlit's defaults. Texts are not sent again, as
@@ -40,7 +43,11 @@ def begin() -> None:
     arrived = {name: st.query_params.get_all(name) for name in st.query_params}
     used = any(_kept(kind) != replace(_kept(kind), **_held(kind)) for kind in st.session_state.get(_READ, ()))
     st.session_state[_ARRIVED] = arrived
-    st.session_state[_LINKED] = bool(arrived) and not used and arrived != st.session_state.get(_WRITTEN)
+    written, (replaced, late) = st.session_state.get(_WRITTEN), st.session_state.get(_REPLACED, ([], 0.0))
+    seen = arrived == written or (arrived in replaced and time.monotonic() < late)
+    st.session_state[_LINKED] = bool(arrived) and not used and not seen
+    if arrived == written or st.session_state[_LINKED]:
+        st.session_state.pop(_REPLACED, None)
     st.session_state[_READ] = {}
     st.session_state[_RESEND] = not st.session_state.pop(_DRAWN, True)
     st.session_state[_DRAWN] = False
@@ -57,6 +64,8 @@ def end() -> None:
         url = {name: values for name, values in url.items() if name not in _hints(kind)} | spelled
     if url != st.session_state[_ARRIVED]:
         st.query_params.from_dict(url)
+        replaced, _ = st.session_state.get(_REPLACED, ([], 0.0))
+        st.session_state[_REPLACED] = ([*replaced, st.session_state[_ARRIVED]], time.monotonic() + _LATE_SECONDS)
     st.session_state[_WRITTEN] = url
 
 

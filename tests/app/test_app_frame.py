@@ -6,6 +6,7 @@ import socket
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import date
+from types import SimpleNamespace
 from typing import Literal
 
 import pytest
@@ -126,6 +127,22 @@ def test_a_widget_used_before_the_browser_has_seen_the_last_url_undoes_nothing(s
     session.checkbox[0].check().run()  # of another kind
     assert session.text[0].value == "leaks|b"
     assert set(session.query_params) == {"index", "query", "products", "exact"}
+
+
+def test_a_button_pressed_before_the_browser_has_seen_the_last_url_undoes_nothing(session, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(state, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    session.query_params = {"query": "broke"}
+    session.run()
+    session.text_input[0].set_value("leaks").run()
+    session.query_params = {"query": "broke"}  # a button sends no value of a widget
+    session.run()
+    assert session.text[0].value == "leaks|"
+    assert session.query_params["query"] in ("leaks", ["leaks"])
+    now[0] += 60
+    session.query_params = {"query": "broke"}
+    session.run()
+    assert session.text[0].value == "broke|"
 
 
 def test_an_empty_url_brings_back_what_the_session_had(session):
