@@ -57,12 +57,11 @@ class Negatives:
         """Return negatives (B, H, d) of which every place is taken."""
         return cls(vectors, torch.ones(vectors.shape[-3:-1], dtype=torch.bool, device=vectors.device))
 
-    def beside(self, *others: "Negatives | None") -> "Negatives":
+    def beside(self, other: "Negatives") -> "Negatives":
         """Return these and the others, side by side, as one."""
-        every = [self, *(other for other in others if other is not None)]
         return Negatives(
-            torch.cat([part.vectors for part in every], dim=-2),  # (..., B, sum H, d)
-            torch.cat([part.mask for part in every], dim=-1),  # (B, sum H)
+            torch.cat([self.vectors, other.vectors], dim=-2),  # (..., B, sum H, d)
+            torch.cat([self.mask, other.mask], dim=-1),  # (B, sum H)
         )
 
     def cosines(self, anchors: Tensor) -> Tensor:

@@ -14,11 +14,10 @@ from pydantic import Field
 from torch import Tensor
 
 from retriever.training.loss_parts import Negatives
-from retriever.training.losses import DICL_TEMPERATURE, MARGIN, DiclEmbeddings, TieredEmbeddings, dicl, tiered
+from retriever.training.losses import DICL_TEMPERATURE, MARGIN, DiclEmbeddings, dicl, tiered
 from retriever.training.objectives.base import (
     BatchSettings,
     Learner,
-    NegativePlaces,
     ObjectiveSettings,
     TextBatches,
     positive_sets,
@@ -26,6 +25,7 @@ from retriever.training.objectives.base import (
 )
 from retriever.training.objectives.reading import Prompts, VectorReader
 from retriever.training.pairs import NEGATIVES, ContrastiveExample, HardNegatives, dicl_examples
+from retriever.training.prompt_batches import pad_rows
 from retriever.training.rows import TrainingRow
 from retriever.training.settings import Count, Positive
 
@@ -83,7 +83,7 @@ class DiclObjective:
             embedded, temperature = places.embeddings(vectors), self._settings.temperature
             terms.update(dicl(embedded, margin=self._settings.margin, temperature=temperature))
             if self._settings.tiered:
-                tiers = tiered(places.tiers(embedded, vectors), temperature=temperature)
+                tiers = tiered(embedded, places.tiers(vectors), temperature=temperature)
                 terms["tiered"] = sum(tiers.values(), start=vectors.new_zeros(()))
             return torch.stack(list(terms.values())).sum()
 
@@ -104,7 +104,7 @@ class _Places:
         self._text = [place(example.text, "") for example in examples]
         self._instruction = [place("", example.instruction) for example in examples]
         self._positive = [place(example.positive, "") for example in examples]
-        self._negatives = NegativePlaces.of(
+        self._negatives = pad_rows(
             [[place(text, "") for text in example.negatives] for example in examples], device=device
         )
         self._sets = torch.tensor(positive_sets(examples), device=device)  # (B,)
@@ -125,30 +125,19 @@ class _Places:
 
     def embeddings(self, vectors: Tensor) -> DiclEmbeddings:
         """Return the batch as DICL's losses take it, from the vectors (N, d) of all prompts."""
-        negatives = self._negatives
         return DiclEmbeddings(
             query=vectors[self._query],
             query_text=vectors[self._text],
             query_instruction=vectors[self._instruction],
             positive=vectors[self._positive],
-            negatives=None if negatives is None else Negatives(vectors[negatives.places], negatives.mask),
+            negatives=Negatives(vectors[self._negatives.ids], self._negatives.counted),
             groups=self._sets,
         )
 
-    def tiers(self, batch: DiclEmbeddings, vectors: Tensor) -> TieredEmbeddings:
-        """Return the batch as the tiered loss takes it."""
-        lower = vectors[torch.tensor(self._tiers, device=self._device)]  # (B, 4, d)
-        return TieredEmbeddings(
-            target=batch.positive,
-            both=batch.query,
-            instruction=batch.query_instruction,
-            query=batch.query_text,
-            half_wrong=lower[:, :2],
-            wrong=lower[:, 2:],
-            taken=torch.tensor(self._taken, device=self._device),
-            external=batch.negatives,
-            groups=batch.groups,
-        )
+    def tiers(self, vectors: Tensor) -> Negatives:
+        """Return tiers 3 and 4 as the tiered loss takes them, (B, 4, d)."""
+        places, taken = (torch.tensor(rows, device=self._device) for rows in (self._tiers, self._taken))
+        return Negatives(vectors[places], taken)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,8 @@ from retriever.training.objectives.reading import (
     separate_pieces,
 )
 from retriever.training.pairs import answer_set, remove_stopwords, set_numbers
-from retriever.training.passes import VIEW_DROPOUT, PaddedAnswers
-from retriever.training.prompt_batches import SeparatePrompts, TailStates
+from retriever.training.passes import VIEW_DROPOUT
+from retriever.training.prompt_batches import PaddedRows, SeparatePrompts, TailStates, pad_rows
 from retriever.training.rows import TrainingRow
 from retriever.training.settings import Positive, Settings, Weight
 
@@ -99,7 +99,7 @@ class InstEmbObjective:
         device = self._learner.adapted.backbone.device
         compared = _Compared.of([rows[place] for place in order], strict=self._settings.strict, device=device)
         taught = [answers[place][: self._length] for place in order]
-        targets = passes.pad_answers(taught, width=self._length, device=device)
+        targets = pad_rows(taught, width=self._length, device=device)
         teacher = self._teacher(read, answers)
         alone = self._alone(rows, answers)
         terms: dict[str, Tensor] = {}
@@ -178,7 +178,7 @@ class InstEmbObjective:
         ]
         return TailStates(torch.cat([state.last for state in states]), torch.cat([state.tail for state in states]))
 
-    def _distilled(self, tail: Tensor, targets: PaddedAnswers, teacher: TailStates | None) -> dict[str, Tensor]:
+    def _distilled(self, tail: Tensor, targets: PaddedRows, teacher: TailStates | None) -> dict[str, Tensor]:
         """Return the distillation terms of look-ahead states (B, L, d)."""
         head, direction = self._learner.adapted.backbone.logits, self._settings.direction
         terms: dict[str, Tensor] = {}

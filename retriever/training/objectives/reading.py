@@ -228,12 +228,14 @@ def _width(learner: Learner, request: _Request, tail: int, *, shared: bool) -> i
 class VectorReader:
     """Reads prompts into vectors: GIRCSE's z_K, else InstEmb's ``daap``, else the last prompt state.
 
-    The model is a causal one; ``steps`` is K, for a model that is to be a GIRCSE encoder.
+    The model is a causal one; ``steps`` is K, for a model that is to be a GIRCSE encoder. With ``every_step`` a prompt's
+    vectors are z_1 to z_K, (b, K, d) in place of (b, d).
     """
 
-    def __init__(self, learner: Learner, *, steps: int | None = None) -> None:
+    def __init__(self, learner: Learner, *, steps: int | None = None, every_step: bool = False) -> None:
         self._learner = learner
         self._steps = steps
+        self._every_step = every_step
 
     def pieces(self, texts: Sequence[str], instructions: Sequence[str]) -> list[Piece]:
         """Return the prompts of texts, each under the instruction beside it, in forward passes."""
@@ -246,9 +248,10 @@ class VectorReader:
         """Return the vectors (b, d) of a piece's prompts, of any length; ``dropout`` as for `student_states`."""
         adapted = self._learner.adapted
         if self._steps is not None and isinstance(piece, SeparatePiece):
-            return soft_token_states(adapted, piece.prompts, steps=self._steps, dropout=dropout)[:, -1]
-        states = student_states(adapted, piece.prompts, dropout=dropout)
-        return daap(states.last, states.tail) if states.tail.shape[1] else states.last
+            states = soft_token_states(adapted, piece.prompts, steps=self._steps, dropout=dropout)  # (b, K, d)
+            return states if self._every_step else states[:, -1]
+        read = student_states(adapted, piece.prompts, dropout=dropout)
+        return daap(read.last, read.tail) if read.tail.shape[1] else read.last
 
     def backward(
         self, texts: Sequence[str], instructions: Sequence[str], loss: Callable[[Tensor], Tensor], *, held_tokens: int
