@@ -8,10 +8,11 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import FrameType, TracebackType
-from typing import Any, Literal, TypeAlias
+from types import FrameType
+from typing import Literal, TypeAlias
 
 import torch
 from torch import nn
@@ -74,28 +75,23 @@ class Pace:
         )
 
 
-class Interrupts:
-    """Within the block a first SIGINT is noted, a second raised at once. Outside the main thread nothing changes."""
+@contextmanager
+def interrupts() -> Iterator[list[int]]:
+    """Within the block a first SIGINT is added to the list, a second raised. Outside the main thread nothing changes."""
+    noted: list[int] = []
 
-    def __init__(self) -> None:
-        self.asked = False
-        self._before: Any = None
-
-    def __enter__(self) -> "Interrupts":
-        if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGINT, self._note)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:
+    def note(number: int, frame: FrameType | None) -> None:
+        if noted:
             raise KeyboardInterrupt
-        self.asked = True
+        noted.append(number)
+
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, note) if main else None
+    try:
+        yield noted
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
 
 
 _NAMED_ROWS = 8  # of a batch, in a message
@@ -207,7 +203,7 @@ class Trainer:
         position = self._start(resume=resume)
         pace = Pace(self.steps)
         began = saved = time.monotonic()
-        with Interrupts() as interrupts:
+        with interrupts() as interrupted:
             for epoch, number, batch in self._batches_from(position):
                 started = time.monotonic()
                 losses, rate = self._step(position.step, batch)
@@ -220,13 +216,13 @@ class Trainer:
                     on_progress(progress)
                     random.restore()
                 now = time.monotonic()
-                if interrupts.asked or (minutes is not None and now - began >= 60 * minutes):
+                if interrupted or (minutes is not None and now - began >= 60 * minutes):
                     break
                 if now - saved >= 60 * CHECKPOINT_MINUTES:
                     self.checkpoints.save(self.parameters, self.optimizer, position)
                     saved = now
             self.checkpoints.save(self.parameters, self.optimizer, position)
-            if interrupts.asked:
+            if interrupted:
                 raise KeyboardInterrupt
         return TrainingResult(position, self.steps)
 

@@ -29,6 +29,7 @@ MINING_MARGIN = 0.95
 Margin: TypeAlias = Annotated[float, Field(gt=0, le=1)]
 _EXACT = 4096  # vectors up to which NumPy compares with all
 _AT_ONCE = 1 << 22  # (queries x candidates) of one search
+_DEPTH = 32  # candidates fetched at first
 _DEEPER = 4  # how many times as many candidates are fetched when too few are left
 
 
@@ -39,24 +40,18 @@ class MiningOptions(Settings):
     Attributes:
         count: most negatives of a row.
         margin: share of the positive's similarity above which a candidate is taken for right, and skipped.
-        depth: candidates fetched at first.
     """
 
     count: AtLeastOne = 4
     margin: Margin = MINING_MARGIN
-    depth: AtLeastOne = 32
 
 
 @dataclass(frozen=True, slots=True)
 class MinedIds:
-    """The ids of the negatives found for each query.
-
-    Attributes:
-        ids: per query, the ids of its negatives, most similar first; fewer than asked for where there are no more.
-    """
+    """The ids of each query's negatives, most similar first, and how many candidates the margin skipped in all."""
 
     ids: list[list[int]]
-    skipped: list[int]
+    skipped: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +81,7 @@ def threshold(positive: NDArray[np.float32], margin: float) -> NDArray[np.float3
 
 
 def mine(queries: MiningQueries, index: VectorIndex, options: MiningOptions) -> MinedIds:
-    """Return each query's most similar ids that are neither right nor above the threshold.
+    """Return each query's most similar ids that are neither right nor above the threshold; there may be fewer.
 
     Candidates are fetched from the index, more of them for the queries that have too few left.
     """
@@ -95,7 +90,7 @@ def mine(queries: MiningQueries, index: VectorIndex, options: MiningOptions) -> 
     available = index.size if queries.allowed is None else len(queries.allowed)
     limits = threshold(queries.positive, options.margin)
     open_ended = np.arange(len(ids))
-    depth = max(options.depth, options.count)
+    depth = max(_DEPTH, options.count)
     while open_ended.size and available:
         step = max(1, _AT_ONCE // max(depth, _EXACT))
         for start in range(0, len(open_ended), step):
@@ -111,7 +106,7 @@ def mine(queries: MiningQueries, index: VectorIndex, options: MiningOptions) -> 
             break
         open_ended = open_ended[[len(ids[query]) < options.count for query in open_ended.tolist()]]
         depth *= _DEEPER
-    return MinedIds(ids, skipped)
+    return MinedIds(ids, sum(skipped))
 
 
 def vector_index(vectors: Embeddings) -> VectorIndex:
@@ -188,7 +183,7 @@ def mine_answers(rows: Sequence[TrainingRow], encoder: Encoder, options: MiningO
         allowed = None if scope is None else np.array(sorted(by_group[scope]), dtype=np.int64)
         wanted = MiningQueries(queries[places], similar[places], [right[keys[number]] for number in places], allowed)
         mined = mine(wanted, index, options)
-        skipped += sum(mined.skipped)
+        skipped += mined.skipped
         for place, ids in zip(places, mined.ids, strict=True):
             negatives[place] = HardNegatives(answers=tuple(pool.texts[number] for number in ids))
     return Mined(negatives, skipped)
@@ -229,7 +224,7 @@ def mine_documents(
     for number, ids in zip(able, mined.ids, strict=True):
         near = tuple(texts[other] for other in ids)
         negatives[places[number]] = HardNegatives(answers=near) if base else HardNegatives(texts=near)
-    return Mined(negatives, sum(mined.skipped))
+    return Mined(negatives, mined.skipped)
 
 
 def same_answer_similarity(rows: Sequence[TrainingRow], vectors: Embeddings) -> NDArray[np.float32]:

@@ -161,15 +161,16 @@ def test_candidates_over_the_margin_are_skipped_and_the_nearest_of_the_others_ta
     index = ExactIndex(np.arange(6), at(30, 10, 34, 36, 60, -50))
     queries = MiningQueries(at(0), np.array([cosine(30)], np.float32), [{0}])
     found = mine(queries, index, MiningOptions(count=2))
-    assert (found.ids, found.skipped) == ([[3, 5]], [2])
+    assert (found.ids, found.skipped) == ([[3, 5]], 2)
     assert mine(queries, index, MiningOptions(count=9)).ids == [[3, 5, 4]]
     assert mine(queries, index, MiningOptions(count=2, margin=1.0)).ids == [[2, 3]]
 
 
-def test_the_search_goes_deeper_until_enough_are_left():
+def test_the_search_goes_deeper_until_enough_are_left(monkeypatch):
+    monkeypatch.setattr(negatives, "_DEPTH", 1)
     index = ExactIndex(np.arange(100), at(*np.linspace(0, 90, 100)))
     queries = MiningQueries(at(0, 90), np.array([cosine(60)] * 2, np.float32), [set(), {0}])
-    found = mine(queries, index, MiningOptions(count=3, depth=1))
+    found = mine(queries, index, MiningOptions(count=3))
     limits = threshold(queries.positive, 0.95)
     angles = np.linspace(0, 90, 100)
     below = [one for one in range(100) if cosine(angles[one]) <= limits[0]][:3]
@@ -180,9 +181,10 @@ def test_queries_are_searched_in_parts_with_the_same_result(monkeypatch):
     vectors = at(*np.random.default_rng(0).uniform(0, 90, 40))
     index = ExactIndex(np.arange(40), vectors)
     queries = MiningQueries(vectors, np.full(40, 0.9, np.float32), [{one} for one in range(40)])
-    whole = mine(queries, index, MiningOptions(depth=2))
+    monkeypatch.setattr(negatives, "_DEPTH", 2)
+    whole = mine(queries, index, MiningOptions())
     monkeypatch.setattr(negatives, "_AT_ONCE", 3 * 4096)
-    assert mine(queries, index, MiningOptions(depth=2)) == whole
+    assert mine(queries, index, MiningOptions()) == whole
     assert all(len(ids) == 4 for ids in whole.ids)
 
 

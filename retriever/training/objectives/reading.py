@@ -228,8 +228,8 @@ def _width(learner: Learner, request: _Request, tail: int, *, shared: bool) -> i
 class VectorReader:
     """Reads prompts into vectors: GIRCSE's z_K, else InstEmb's ``daap``, else the last prompt state.
 
-    The model is a causal one; ``steps`` is K, for a model that is to be a GIRCSE encoder. With ``every_step`` a prompt's
-    vectors are z_1 to z_K, (b, K, d) in place of (b, d).
+    The model is a causal one; ``steps`` is K, for a model that is to be a GIRCSE encoder. With ``every_step`` a vector
+    (d,) becomes z_1 to z_K (K, d).
     """
 
     def __init__(self, learner: Learner, *, steps: int | None = None, every_step: bool = False) -> None:

@@ -123,10 +123,10 @@ def finetune(
             stages = train(
                 assignment,
                 request.folder,
+                say,
                 resume=request.resume,
                 minutes=request.minutes,
                 on_progress=on_progress,
-                announce=say,
             )
         report = _report(request, assignment, stages, notes)
         if not all(stage.result.finished for stage in stages.values()):

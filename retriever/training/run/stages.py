@@ -76,11 +76,11 @@ class Stage:
 def train(
     assignment: Assignment,
     folder: Path,
+    announce: Announce,
     *,
-    resume: bool = False,
-    minutes: float | None = None,
-    on_progress: OnProgress | None = None,
-    announce: Announce | None = None,
+    resume: bool,
+    minutes: float | None,
+    on_progress: OnProgress | None,
 ) -> dict[str, Stage]:
     """Train every stage to its end, or until so many minutes are over; return the stages begun by name.
 
@@ -98,8 +98,10 @@ def train(
     for name, loop in _stages(config).items():
         left = None if minutes is None else max(0.0, minutes - (time.monotonic() - began) / 60)
         teachers = _teachers(assignment, name)
-        if announce is not None and (reads := _reads(name, teachers)):
-            announce(reads)
+        if name == FUSION:
+            announce("reading every text for the fusion, before its first step")
+        elif SIMILARITY in teachers:
+            announce("reading texts whose similarities are kept, before the first step")
         objective = _objective(assignment, name, teachers)
         trainer = Trainer(
             assignment.base.adapted.parameters,
@@ -153,13 +155,6 @@ def _teachers(assignment: Assignment, stage: str) -> dict[str, Encoder]:
     if config.similarity is not None and config.similarity.weight:
         names[SIMILARITY] = base.spec if config.similarity.teacher == BASE_TEACHER else config.similarity.teacher
     return {section: load_encoder(name, device=device) for section, name in names.items()}
-
-
-def _reads(stage: str, teachers: Mapping[str, Encoder]) -> str:
-    """Describe the texts that are read before a stage's first step, in words; empty for nothing."""
-    if stage == FUSION:
-        return "reading every text for the fusion, before its first step"
-    return "reading texts whose similarities are kept, before the first step" if SIMILARITY in teachers else ""
 
 
 def _objective(assignment: Assignment, stage: str, teachers: Mapping[str, Encoder]) -> Objective:
