@@ -19,7 +19,7 @@ import numpy as np
 
 from retriever.core.errors import InputError
 from retriever.core.protocols import Encoder
-from retriever.evaluation.metrics import beats_negatives, encode_each, margins, own_output_first
+from retriever.evaluation.metrics import cosines, encode_each, own_output_first, triplet_successes
 from retriever.evaluation.rows import LabelledRow, read_rows, sample, split_of
 from retriever.evaluation.scores import PERCENT, Score, mean_score
 from retriever.evaluation.suites import Bench, DataFile
@@ -30,12 +30,12 @@ MINER = "minilm"
 
 @dataclass(frozen=True, slots=True)
 class IceRow:
-    """An instruction on an input, with its right output and wrong ones (at least one)."""
+    """An instruction on an input, with its right output and a wrong one."""
 
     instruction: str
     input: str
     output: str
-    negatives: tuple[str, ...]
+    negative: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,27 +112,27 @@ def mine_negatives(chosen: Sequence[IceQuestion], questions: Sequence[IceQuestio
         if not wrong:
             raise question.row.problem(f"no other answer on the story {question.story!r} can serve as the negative")
         closeness = np.stack([vectors[answer] for answer in wrong]) @ vectors[question.answer]  # (wrong,)
-        rows.append(IceRow(question.question, question.section, question.answer, (wrong[int(closeness.argmax())],)))
+        rows.append(IceRow(question.question, question.section, question.answer, wrong[int(closeness.argmax())]))
     return rows
 
 
 def ice_scores(task: str, rows: Sequence[IceRow], bench: Bench, *, note: str = "") -> Iterator[Score]:
-    """Yield IRS, IGS and ITDS, in percent.
+    """Yield IRS, IGS and ITDS, in percent: equations 1 to 3 of the ICE benchmark.
 
+    IGS is the share of queries that are nearer to their output than to their negative, ITDS by how much on average.
     Queries are inputs under their row's instruction; instructions, inputs and outputs of the pool, and the negatives,
     are embedded under the default instruction.
     """
     queries = encode_each(bench.encoder, [row.input for row in rows], [row.instruction for row in rows])
     pool = list(dict.fromkeys(text for row in rows for text in (row.instruction, row.input, row.output)))
-    texts = list(dict.fromkeys([*pool, *(text for row in rows for text in row.negatives)]))
+    texts = list(dict.fromkeys([*pool, *(row.negative for row in rows)]))
     places = {text: place for place, text in enumerate(texts)}
     vectors = bench.encoder.encode(texts)
     own = np.array([places[row.output] for row in rows])
     first = own_output_first(queries, vectors[: len(pool)], own)
-    negatives = [vectors[[places[text] for text in row.negatives]] for row in rows]
-    outputs = vectors[own]
-    beaten = beats_negatives(queries, outputs, negatives)
-    apart = margins(queries, outputs, negatives)
+    outputs, negatives = vectors[own], vectors[[places[row.negative] for row in rows]]
+    beaten = triplet_successes(queries, outputs, negatives)
+    apart = cosines(queries, outputs) - cosines(queries, negatives)
     seed = bench.seed
     yield mean_score(task, "IRS", first, seed=seed, scale=PERCENT, headline=True, note=f"pool of {len(pool)} texts")
     yield mean_score(task, "IGS", beaten, seed=seed, scale=PERCENT, headline=True, note=note)

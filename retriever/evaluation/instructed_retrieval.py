@@ -272,7 +272,7 @@ def conditions(bench: Bench) -> Iterator[Score]:
     by_metric: dict[str, list[Score]] = {"SICR": [], "WISE": []}
     for dimension in dimensions():
         cases = rankings_of(bench, dimension)
-        first = sum(all(ranks(case.original).get(document) == 1 for document in case.meeting) for case in cases)
+        first = sum(ranks(case.original).get(case.meeting) == 1 for case in cases)
         note = f"dense, {len(cases)} queries among {len(dimension.documents)} texts, {first} of them answered already"
         for metric, values in {"SICR": sicr_values(cases), "WISE": wise_values(cases)}.items():
             name = f"{dimension.name}, {metric}"
@@ -303,7 +303,7 @@ def rankings_of(bench: Bench, dimension: Dimension) -> list[ConditionRankings]:
             original=ranking_of[topic.query, ""],
             instructed=ranking_of[topic.query, condition.instruction],
             reversed=ranking_of[topic.query, condition.reversed_instruction],
-            meeting=[_text_id(topic, condition.name)],
+            meeting=_text_id(topic, condition.name),
             judged=len(topic.texts),
         )
         for condition in dimension.conditions

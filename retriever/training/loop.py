@@ -77,7 +77,7 @@ class Pace:
 
 @contextmanager
 def interrupts() -> Iterator[list[int]]:
-    """Within the block a first SIGINT is added to the list, a second raised. Outside the main thread nothing changes."""
+    """Within the block a first SIGINT joins the list, a second is raised. Outside the main thread nothing changes."""
     noted: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
