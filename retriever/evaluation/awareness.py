@@ -90,8 +90,7 @@ def triplets(bench: Bench) -> Iterator[Score]:
 
 def labelled_scores(bench: Bench, source: LabelSource) -> Iterator[Score]:
     """Yield the triplet, pair and clustering scores of a source of texts with two labels."""
-    limit = MOST_TEXTS if bench.limit is None else min(MOST_TEXTS, bench.limit)
-    texts = balanced_sample(load_texts(bench.data, source), limit, seed=bench.seed)
+    texts = balanced_sample(load_texts(bench.data, source), bench.at_most(MOST_TEXTS), seed=bench.seed)
     instructions = [find_wordings(source.name, criterion).instruction for criterion in source.criteria]
     views = bench.encoder.encode_many([text.text for text in texts], instructions)
     pool = Pool(source, texts, views, bench.seed)

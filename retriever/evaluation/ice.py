@@ -62,8 +62,7 @@ def fairytale(bench: Bench, *, miner: Callable[[], Encoder] = load_miner) -> Ite
     ``miner`` gives the encoder that picks each row's negative, under its default instruction.
     """
     questions = held_out_questions(bench.data)
-    limit = MOST_ROWS if bench.limit is None else min(MOST_ROWS, bench.limit)
-    chosen = sample(questions, limit, seed=bench.seed)
+    chosen = sample(questions, bench.at_most(MOST_ROWS), seed=bench.seed)
     encoder = miner()
     rows = mine_negatives(chosen, questions, encoder)
     note = f"negatives by {encoder.spec.name or 'encoder'} {encoder.fingerprint[:12]}"

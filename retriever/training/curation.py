@@ -129,7 +129,7 @@ def _negatives(
     filled = [
         replace(
             row,
-            negatives=tuple(dict.fromkeys((*row.negatives, *hard.answers)))[: max(options.count, len(row.negatives))],
+            negatives=tuple(dict.fromkeys((*row.negatives, *hard)))[: max(options.count, len(row.negatives))],
         )
         for row, hard in zip(rows, mined.rows, strict=True)
     ]

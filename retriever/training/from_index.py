@@ -81,7 +81,7 @@ def mine_index(
         UsageError: no view serves any row, and the view to fill is named; or the index is of sentences.
     """
     forbidden = {row.text_key for row in held_out}
-    negatives = [HardNegatives()] * len(rows)
+    negatives: list[HardNegatives] = [()] * len(rows)
     skipped = 0
     with Index(path, device=device) as index:
         if opened(index).store.parts:
@@ -98,8 +98,8 @@ def mine_index(
             mined = mine_documents(rows, opened(index).sources.read(instruction).encoder, documents, options)
             skipped += mined.skipped
             for place, hard in enumerate(mined.rows):
-                if hard.texts or hard.answers:
-                    negatives[place] = _without(hard, forbidden)
+                if hard:
+                    negatives[place] = tuple(text for text in hard if normalise_text(text) not in forbidden)
     mined = Mined(negatives, skipped)
     if not mined.served:
         raise UsageError(
@@ -120,10 +120,3 @@ def _documents(index: Index, instruction: str) -> IndexedDocuments | None:
         return None
     documents = opened(index).store.documents
     return IndexedDocuments(searcher, instruction, documents.texts, documents.known)
-
-
-def _without(negatives: HardNegatives, forbidden: set[str]) -> HardNegatives:
-    def kept(texts: Sequence[str]) -> tuple[str, ...]:
-        return tuple(text for text in texts if normalise_text(text) not in forbidden)
-
-    return HardNegatives(texts=kept(negatives.texts), answers=kept(negatives.answers))

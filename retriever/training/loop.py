@@ -137,10 +137,11 @@ class LoopSettings(Settings):
 
 @dataclass(frozen=True, slots=True)
 class TrainingResult:
-    """Where a run stands at its end, and the steps of the whole run."""
+    """Where a run stands at its end, the steps of the whole run, and its record of every step done."""
 
     position: Position
     steps: int
+    rows: Sequence[Mapping[str, float]]
 
     @property
     def finished(self) -> bool:
@@ -224,7 +225,7 @@ class Trainer:
             self.checkpoints.save(self.parameters, self.optimizer, position)
             if interrupted:
                 raise KeyboardInterrupt
-        return TrainingResult(position, self.steps)
+        return TrainingResult(position, self.steps, self.record.rows())
 
     def _start(self, *, resume: bool) -> Position:
         newest = self.checkpoints.newest()

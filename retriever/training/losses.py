@@ -102,6 +102,7 @@ def tiered(batch: DiclEmbeddings, lower: Negatives, *, temperature: float = DICL
     """
     target, both = batch.positive, batch.query
     second = Negatives.of(torch.stack([batch.query_instruction, batch.query_text], dim=1))  # (B, 2, d)
+    every = torch.zeros(len(target), device=target.device)  # (B,): one set, so that no row meets another's
     lower = lower.beside(batch.negatives)  # (B, 4 + H, d)
 
     def against(anchors: Tensor, positives: Tensor, own: Negatives) -> Tensor:
@@ -112,7 +113,7 @@ def tiered(batch: DiclEmbeddings, lower: Negatives, *, temperature: float = DICL
         "symmetric": against(both, target, batch.negatives),
         "instruction": against(batch.query_instruction, target, lower),
         "query": against(batch.query_text, target, lower),
-        "first_over_second": infonce(target, both, own=second, scope="row", temperature=temperature).mean(),
+        "first_over_second": infonce(target, both, own=second, groups=every, temperature=temperature).mean(),
     }
 
 

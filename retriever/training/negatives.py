@@ -132,7 +132,7 @@ class Mined:
     @property
     def served(self) -> int:
         """The number of rows that have some."""
-        return sum(bool(hard.texts or hard.answers) for hard in self.rows)
+        return sum(map(bool, self.rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +165,13 @@ def mine_answers(rows: Sequence[TrainingRow], encoder: Encoder, options: MiningO
     question. Rows with positives have all rows' positives for candidates. Answers are read under the default
     instruction.
     """
-    pool = _Strings(answer for row in rows for answer in row.right)
-    vectors = encoder.encode(pool.texts)
+    pool: dict[str, str] = {}
+    for answer in (answer for row in rows for answer in row.right):
+        pool.setdefault(normalise_answer(answer), answer)
+    texts, numbers = list(pool.values()), {key: number for number, key in enumerate(pool)}
+    vectors = encoder.encode(texts)
     index, queries = vector_index(vectors), embed_queries(rows, encoder)
-    owned = [pool.ids(row.right) for row in rows]
+    owned = [[numbers[normalise_answer(answer)] for answer in row.right] for row in rows]
     right: dict[tuple[str, str], set[int]] = defaultdict(set)
     by_group: dict[str, set[int]] = defaultdict(set)
     keys = [(row.group, row.text_key) for row in rows]
@@ -176,16 +179,18 @@ def mine_answers(rows: Sequence[TrainingRow], encoder: Encoder, options: MiningO
         right[group, text].update(ids)
         by_group[group].update(ids)
     for row, key in zip(rows, keys, strict=True):
-        right[key].update(pool.ids((row.text,)))  # a text is no answer to itself
+        itself = normalise_answer(row.text)  # a text is no answer to itself
+        right[key].update([numbers[itself]] if itself in numbers else [])
     similar = (queries * vectors[[ids[0] for ids in owned]]).sum(axis=1)  # (rows,)
-    negatives, skipped = [HardNegatives()] * len(rows), 0
+    negatives: list[HardNegatives] = [()] * len(rows)
+    skipped = 0
     for scope, places in _places(key[0] if by_group[key[0]] - right[key] else None for key in keys).items():
         allowed = None if scope is None else np.array(sorted(by_group[scope]), dtype=np.int64)
         wanted = MiningQueries(queries[places], similar[places], [right[keys[number]] for number in places], allowed)
         mined = mine(wanted, index, options)
         skipped += mined.skipped
         for place, ids in zip(places, mined.ids, strict=True):
-            negatives[place] = HardNegatives(answers=tuple(pool.texts[number] for number in ids))
+            negatives[place] = tuple(texts[number] for number in ids)
     return Mined(negatives, skipped)
 
 
@@ -206,7 +211,7 @@ def mine_documents(
         place for place, row in enumerate(rows) if not row.positives and row.instruction.strip() == instruction
     ]
     served = [rows[place] for place in places]
-    negatives = [HardNegatives()] * len(rows)
+    negatives: list[HardNegatives] = [()] * len(rows)
     if not served:
         return Mined(negatives, 0)
     vectors = embed_queries(served, encoder)
@@ -222,8 +227,7 @@ def mine_documents(
     mined = mine(wanted, documents.index, options)
     texts = documents.texts(sorted({other for ids in mined.ids for other in ids}))
     for number, ids in zip(able, mined.ids, strict=True):
-        near = tuple(texts[other] for other in ids)
-        negatives[places[number]] = HardNegatives(answers=near) if base else HardNegatives(texts=near)
+        negatives[places[number]] = tuple(texts[other] for other in ids)
     return Mined(negatives, mined.skipped)
 
 
@@ -238,22 +242,6 @@ def same_answer_similarity(rows: Sequence[TrainingRow], vectors: Embeddings) -> 
         own = vectors[[firsts[rows[place].text_key] for place in places]]  # (places, dim)
         similar[places] = (vectors[places] * (total - own)).sum(axis=1) / (len(firsts) - 1)
     return similar
-
-
-class _Strings:
-    """Distinct strings, as answers are compared, with the place of each."""
-
-    def __init__(self, strings: Iterable[str]) -> None:
-        self._places: dict[str, int] = {}
-        self.texts: list[str] = []
-        for string in strings:
-            if self._places.setdefault(normalise_answer(string), len(self.texts)) == len(self.texts):
-                self.texts.append(string)
-
-    def ids(self, strings: Iterable[str]) -> list[int]:
-        """Return the places of those strings that are among them."""
-        keys = map(normalise_answer, strings)
-        return [self._places[key] for key in keys if key in self._places]
 
 
 def _known(

@@ -20,6 +20,11 @@ _REMOVED = STOPWORDS - _NEGATIONS
 _PUNCTUATION = '.,;:!?"()[]\u201c\u201d\u2026'
 
 AnswerSet = tuple[str, str]
+HardNegatives = tuple[str, ...]
+"""The hard negatives that an index has for one row, most similar first.
+
+For a row with positives they are wrong passages, for others texts that answer the row's question otherwise.
+"""
 _T = TypeVar("_T", bound=Hashable)
 
 
@@ -46,18 +51,6 @@ class ContrastiveExample:
     def positive_instruction(self) -> str:
         """The instruction that positive and negatives are read under."""
         return self.instruction if self.symmetric else ""
-
-
-@dataclass(frozen=True, slots=True)
-class HardNegatives:
-    """The hard negatives that mining found for one row, most similar first.
-
-    They are texts that answer the row's question otherwise, and wrong answers, or for a row with positives, wrong
-    passages.
-    """
-
-    texts: tuple[str, ...] = ()
-    answers: tuple[str, ...] = ()
 
 
 def remove_stopwords(answer: str) -> str:
@@ -99,8 +92,8 @@ def gircse_examples(
     the seed.
     """
     pool = _Pool(rows)
-    found = mined or [HardNegatives()] * len(rows)
-    return [_gircse(pool, place, hard, random.Random(f"{seed}:{place}"), negatives) for place, hard in enumerate(found)]
+    found = enumerate(mined or [()] * len(rows))
+    return [_gircse(pool, place, hard, random.Random(f"{seed}:{place}"), negatives) for place, hard in found]
 
 
 def dicl_examples(
@@ -114,21 +107,21 @@ def dicl_examples(
     """
     pool = _Pool(rows)
     examples = []
-    for place, hard in enumerate(mined or [HardNegatives()] * len(rows)):
+    for place, hard in enumerate(mined or [()] * len(rows)):
         draw = random.Random(f"{seed}:{place}")
         positive = draw.choice(rows[place].right)
-        examples.append(_example_for(pool, place, positive, hard.answers, draw, negatives))
+        examples.append(_example_for(pool, place, positive, hard, draw, negatives))
     return examples
 
 
 def _gircse(pool: "_Pool", place: int, hard: HardNegatives, draw: random.Random, wanted: int) -> ContrastiveExample:
     row = pool.rows[place]
     if row.positives:
-        return _example_for(pool, place, draw.choice(row.positives), hard.answers, draw, wanted)
+        return _example_for(pool, place, draw.choice(row.positives), hard, draw, wanted)
     partner = pool.partner(place, draw)
     if partner is None:
-        return _example_for(pool, place, row.answer, hard.answers, draw, wanted)
-    negatives = _fill(hard.texts, lambda count: pool.other_texts(place, count, draw), wanted)
+        return _example_for(pool, place, row.answer, (), draw, wanted)
+    negatives = _fill(hard, lambda count: pool.other_texts(place, count, draw), wanted)
     return ContrastiveExample(row.text, row.instruction, partner, negatives, symmetric=True, same=answer_set(row))
 
 

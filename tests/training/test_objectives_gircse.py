@@ -11,7 +11,7 @@ from retriever.training.losses import refinement, stepwise
 from retriever.training.objectives import reading
 from retriever.training.objectives.base import positive_sets
 from retriever.training.objectives.gircse import GircseObjective, GircseSettings, own_text_negatives
-from retriever.training.pairs import HardNegatives, gircse_examples
+from retriever.training.pairs import gircse_examples
 from retriever.training.passes import soft_token_states
 
 SETTINGS = GircseSettings(steps=3, temperature=0.2, weight=0.7, negatives=2)
@@ -131,7 +131,7 @@ def test_a_text_under_another_question_is_a_negative_unless_both_look_for_one_an
 
 def test_mined_negatives_are_used(tiny):
     one = learner(tiny("llama"))
-    mined = [HardNegatives(texts=("a dull lamp",), answers=("a lamp",))] * 3
+    mined = [("a dull lamp",)] * 3
     agree(
         one,
         lambda: reference(one, ROWS[:3], groups=GROUPS[:3], mined=mined),

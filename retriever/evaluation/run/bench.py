@@ -118,10 +118,7 @@ class RememberingEncoder(WrappedEncoder):
         return self._keys[instruction]
 
     def _rows(self, key: ViewKey, texts: Sequence[str]) -> Embeddings:
-        rows = np.empty((len(texts), self.dim), dtype=np.float32)
-        for row, text in enumerate(texts):
-            rows[row] = self._vectors[key][text]
-        return rows
+        return np.array([self._vectors[key][text] for text in texts], dtype=np.float32).reshape(len(texts), self.dim)
 
 
 def _work(texts: Sequence[str]) -> int:

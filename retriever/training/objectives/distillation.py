@@ -226,13 +226,6 @@ class FusionObjective:
 def _before_training(adapted: Adapted) -> Iterator[None]:
     """Within the block the model and its look-ahead embeddings are the untrained ones."""
     with adapted.base():
-        learned = adapted.look_ahead
-        if learned is None:
+        began = {name: untrained_look_ahead(adapted.backbone, len(values)) for name, values in adapted.learned.items()}
+        with adapted.holding({name: values.float() for name, values in began.items()}):
             yield
-            return
-        trained = learned.data
-        try:
-            learned.data = untrained_look_ahead(adapted.backbone, len(learned)).float()
-            yield
-        finally:
-            learned.data = trained

@@ -49,7 +49,7 @@ class Assignment:
     def identity(self, stage: str, teachers: Mapping[str, Encoder]) -> dict[str, JSON]:
         """Describe all that a run must repeat to go on, the loop's own settings aside: the machine's part of it too."""
         config = {name: value for name, value in self.config.to_json().items() if name != "loop"}
-        negatives = [[*hard.texts, "", *hard.answers] for hard in self.mined or ()]
+        negatives = [list(texts) for texts in self.mined or ()]
         return {
             "stage": stage,
             "method": self.config.method.name,
@@ -65,14 +65,6 @@ class Assignment:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """The result of a stage, and its record of every step."""
-
-    result: TrainingResult
-    rows: Sequence[Mapping[str, float]]
-
-
 def train(
     assignment: Assignment,
     folder: Path,
@@ -81,7 +73,7 @@ def train(
     resume: bool,
     minutes: float | None,
     on_progress: OnProgress | None,
-) -> dict[str, Stage]:
+) -> dict[str, TrainingResult]:
     """Train every stage to its end, or until so many minutes are over; return the stages begun by name.
 
     The folder holds one a stage, with its states and its record; a run that is resumed goes on from the newest states.
@@ -94,7 +86,7 @@ def train(
     """
     began = time.monotonic()
     config = assignment.config
-    stages: dict[str, Stage] = {}
+    stages: dict[str, TrainingResult] = {}
     for name, loop in _stages(config).items():
         left = None if minutes is None else max(0.0, minutes - (time.monotonic() - began) / 60)
         teachers = _teachers(assignment, name)
@@ -114,9 +106,8 @@ def train(
         )
         torch.manual_seed(config.data.seed)
         report = None if on_progress is None else partial(on_progress, name)
-        result = trainer.run(resume=resume, minutes=left, on_progress=report)
-        stages[name] = Stage(result, trainer.record.rows())
-        if not result.finished:
+        stages[name] = trainer.run(resume=resume, minutes=left, on_progress=report)
+        if not stages[name].finished:
             break
     return stages
 
