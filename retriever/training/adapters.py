@@ -8,7 +8,7 @@ inputs is switched on for one pass at a time.
 import math
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -196,14 +196,12 @@ class Adapted:
             for name, parameter in parameters.items():
                 parameter.data = own[name]
 
-    @contextmanager
-    def dropout(self, rate: float | None = None) -> Iterator[None]:
+    def dropout(self, rate: float | None = None) -> AbstractContextManager[None]:
         """Within the block a share of attention probabilities and LoRA inputs is zeroed; 0 is as at inference.
 
         The share is ``rate``, or the settings' own.
         """
-        with dropout_at(self.backbone.model, self.settings.dropout if rate is None else rate):
-            yield
+        return dropout_at(self.backbone.model, self.settings.dropout if rate is None else rate)
 
 
 def attach(backbone: TransformersBackbone, settings: AdapterSettings, *, peft: PeftModel | None = None) -> Adapted:

@@ -10,7 +10,7 @@ attention. With our merged products but the layers of transformers it is 1.20 ti
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -132,8 +132,7 @@ class _Angles:
         return (heads * self.cosines).addcmul_(torch.cat([second, first], dim=-1), self.sines, value=-1 if back else 1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Attended:
+class _Attended(NamedTuple):
     """What one block's attention is made of.
 
     Attributes:
@@ -179,11 +178,7 @@ class _Layer(torch.autograd.Function):
             gate, up = inner.chunk(2, dim=-1)
             opened = silu(gate)
             after = linear(opened * up, down.weight).add_(middle)
-        kept = [
-            tensor
-            for attention in attended
-            for tensor in (attention.queries, attention.keys, attention.values, attention.shares)
-        ]
+        kept = [tensor for attention in attended for tensor in attention]
         ctx.save_for_backward(states, normed, scale, mixed, middle, fed, feed_scale, inner, opened, *kept)
         ctx.angles, ctx.blocks, ctx.weights = angles, blocks, weights
         return after
@@ -252,34 +247,28 @@ def _attended(turned: Tensor, values: Tensor, block: Block, weights: LayerWeight
 
 def _attended_slope(mixed_slope: Tensor, attention: _Attended, block: Block, weights: LayerWeights) -> Tensor:
     """Return the gradients of queries, keys and values (n, heads + 2 groups, width) from that of what was found."""
-    slope = _by_group(
-        torch.unflatten(mixed_slope, 1, (weights.heads, -1)), block.count, weights
-    )  # (c g, share T, width)
+    slope = _by_group(mixed_slope, block.count, weights)  # (c g, share T, width)
     shares = torch.bmm(slope, attention.values.transpose(1, 2))  # (c g, share T, T)
     scores = torch._softmax_backward_data(shares, attention.shares, -1, attention.shares.dtype)
     queries = _side_by_side(torch.bmm(scores, attention.keys), block.count, weights) * weights.width**-0.5
-    keys, values = (
-        torch.bmm(scores.transpose(1, 2), attention.queries),
-        torch.bmm(attention.shares.transpose(1, 2), slope),
-    )
-    others = (torch.unflatten(part, 0, (block.count, -1)).transpose(1, 2).flatten(0, 1) for part in (keys, values))
+    keys = torch.bmm(scores.transpose(1, 2), attention.queries)  # (c g, T, width)
+    values = torch.bmm(attention.shares.transpose(1, 2), slope)  # (c g, T, width)
+    others = (_apart(part, block.count) for part in (keys, values))
     return torch.cat([torch.unflatten(queries, 1, (weights.heads, -1)), *others], dim=1)
 
 
 def _apart(heads: Tensor, count: int) -> Tensor:
-    """Return (c g, T, width) of the heads (c T, g, width) of c sequences."""
+    """Return (c g, T, width) of the heads (c T, g, width) of c sequences, or the other way round."""
     return torch.unflatten(heads, 0, (count, -1)).transpose(1, 2).flatten(0, 1)
 
 
 def _by_group(heads: Tensor, count: int, weights: LayerWeights) -> Tensor:
     """Return (c g, share T, width) of (c T, heads, width): the heads that attend to one head of keys, together."""
-    grouped = torch.unflatten(heads, 1, (weights.groups, -1))  # (c T, g, share, width)
-    split = torch.unflatten(grouped, 0, (count, -1))  # (c, T, g, share, width)
-    return split.permute(0, 2, 3, 1, 4).flatten(2, 3).flatten(0, 1)
+    shape = (count, -1, weights.groups, weights.heads // weights.groups, weights.width)
+    return heads.reshape(shape).permute(0, 2, 3, 1, 4).flatten(2, 3).flatten(0, 1)
 
 
 def _side_by_side(mixed: Tensor, count: int, weights: LayerWeights) -> Tensor:
     """Return (c T, heads width) of (c g, share T, width)."""
-    shared = torch.unflatten(mixed, 1, (weights.heads // weights.groups, -1))  # (c g, share, T, width)
-    split = torch.unflatten(shared, 0, (count, -1))  # (c, g, share, T, width)
-    return split.permute(0, 3, 1, 2, 4).flatten(2).flatten(0, 1)
+    shape = (count, weights.groups, weights.heads // weights.groups, -1, weights.width)
+    return mixed.reshape(shape).permute(0, 3, 1, 2, 4).flatten(2).flatten(0, 1)

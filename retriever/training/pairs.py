@@ -69,13 +69,8 @@ def answer_set(row: TrainingRow) -> AnswerSet:
     return row.group, row.answer_key
 
 
-def set_numbers(sets: Sequence[AnswerSet], *, strict: bool = False) -> list[int]:
-    """Return a number for every example of a batch, equal for examples of one positive set, which their `same` tells.
-
-    Strictly, every example is a set of its own, as in InstEmb's equation 3.
-    """
-    if strict:
-        return list(range(len(sets)))
+def set_numbers(sets: Sequence[AnswerSet]) -> list[int]:
+    """Return a number for every example of a batch, equal for examples of one positive set, which their `same` tells."""
     numbers: dict[AnswerSet, int] = {}
     return [numbers.setdefault(answers, len(numbers)) for answers in sets]
 
