@@ -177,11 +177,10 @@ def curate(  # noqa: PLR0913 - one parameter per option
     """
     from retriever import load_encoder
     from retriever.training.curation import CurationOptions, curate_file
-    from retriever.training.curation_filters import LengthLimits
     from retriever.training.negatives import MiningOptions
 
     with output.ProgressLine() as line:
-        options = CurationOptions(LengthLimits(most=max_chars), MiningOptions(negatives, margin), announce=line.tell)
+        options = CurationOptions(max_chars, MiningOptions(negatives, margin), line.tell)
         report = curate_file(
             source,
             target,

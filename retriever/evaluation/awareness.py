@@ -164,7 +164,7 @@ def _triplet_scores(
 def _pair_score(pool: Pool, drawn: Partners, criterion: Literal[0, 1], note: str) -> Score:
     view = pool.views[criterion]
     closeness = np.stack([cosines(view[drawn.anchors], view[rows[:, 0]]) for rows in drawn.rows])  # (kinds, anchors)
-    same = np.repeat(drawn.shares(criterion)[:, None], len(drawn.anchors), axis=1)
+    same = np.repeat([[kind[criterion]] for kind in drawn.kinds], len(drawn.anchors), axis=1)  # (kinds, anchors)
     return score(
         pool.source.name,
         f"pairs, Spearman by {pool.source.criteria[criterion]}",

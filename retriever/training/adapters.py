@@ -10,8 +10,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
@@ -76,13 +75,6 @@ def _set(stack: ExitStack, target: Any, name: str, value: float | bool) -> None:
 TRAINED_SHARE = 0.25  # of the layers, when whole layers are trained (InstEmb, section 4)
 
 
-class AdapterKind(StrEnum):
-    """The kind of parameters that are trained."""
-
-    LORA = "lora"
-    LAYERS = "layers"
-
-
 @dataclass(frozen=True, slots=True)
 class AdapterSettings(Settings):
     """Settings of which part of the model is trained, and how much of it.
@@ -100,7 +92,7 @@ class AdapterSettings(Settings):
             are read without gradients, which is faster.
     """
 
-    kind: AdapterKind = AdapterKind.LORA
+    kind: Literal["lora", "layers"] = "lora"
     rank: AtLeastOne = 20
     alpha: AtLeastOne = 40
     dropout: Dropout = 0.0
@@ -220,7 +212,7 @@ def attach(backbone: TransformersBackbone, settings: AdapterSettings, *, peft: P
         # The fused kernel's backward pass takes 3 to 10 times as long on short prompts in bfloat16.
         backbone.model.set_attn_implementation("eager")
     original: dict[str, Tensor] = {}
-    if settings.kind == AdapterKind.LAYERS:
+    if settings.kind == "layers":
         original = _unfreeze(backbone, settings)
     elif peft is None:
         peft = _add_lora(backbone, settings)

@@ -19,8 +19,9 @@ from retriever.core.paths import atomic_write, writing
 from retriever.core.protocols import Encoder
 from retriever.core.results import SCHEMA_VERSION
 from retriever.training.curation_filters import (
+    LEAST_CHARACTERS,
+    MOST_CHARACTERS,
     Dropped,
-    LengthLimits,
     StepReport,
     duplicates,
     language_problem,
@@ -53,11 +54,21 @@ _NO_EXPERTS = "no expert encoder was named"
 
 @dataclass(frozen=True, slots=True)
 class CurationOptions:
-    """Settings of how rows are curated; ``announce`` is called with the name of each step as it begins."""
+    """Settings of how rows are curated.
 
-    lengths: LengthLimits = field(default_factory=LengthLimits)
+    Attributes:
+        most_characters: of a question, text or answer.
+        announce: called with the name of each step as it begins.
+    """
+
+    most_characters: int = MOST_CHARACTERS
     mining: MiningOptions = field(default_factory=MiningOptions)
     announce: Announce = lambda step: None
+
+    def __post_init__(self) -> None:
+        if self.most_characters < LEAST_CHARACTERS:
+            limits = f"{LEAST_CHARACTERS} to {self.most_characters}"
+            raise UsageError(f"A field cannot have {limits} characters.", hint="The usual limits are 4 and 1024.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +86,7 @@ class Curated:
 def curate(rows: Sequence[TrainingRow], experts: Experts, options: CurationOptions) -> Curated:
     """Return the rows worth learning from; the experts vote, and the first of them mines the hard negatives."""
     steps: dict[str, Callable[[list[TrainingRow]], tuple[list[TrainingRow], StepReport]]] = {
-        "length": lambda left: _filter("length", left, lambda row: length_problem(row, options.lengths)),
+        "length": lambda left: _filter("length", left, lambda row: length_problem(row, options.most_characters)),
         "language": lambda left: _filter("language", left, language_problem),
         "duplicates": lambda left: _drop("duplicates", left, list(duplicates(left))),
         "experts": lambda left: _votes(left, experts),

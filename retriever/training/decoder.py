@@ -10,6 +10,7 @@ attention. With our merged products but the layers of transformers it is 1.20 ti
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -45,14 +46,10 @@ def causal_blocks(lengths: Sequence[int], dtype: torch.dtype, device: torch.devi
     """Return sequences of some lengths, one behind the other, those of like length that are neighbours as one block."""
     blocks: list[Block] = []
     first = 0
-    for length in lengths:
-        if blocks and blocks[-1].length == length:
-            before = blocks.pop()
-            blocks.append(Block(before.first, before.count + 1, length, before.hidden))
-        else:
-            columns = torch.arange(length, device=device)
-            blocks.append(Block(first, 1, length, added(columns[:, None] < columns, dtype).view(1, 1, length, length)))
-        first += length
+    for length, alike in groupby(lengths):
+        count, columns = len(list(alike)), torch.arange(length, device=device)
+        blocks.append(Block(first, count, length, added(columns[:, None] < columns, dtype).view(1, 1, length, length)))
+        first += count * length
     return blocks
 
 
@@ -106,7 +103,8 @@ class PackedDecoder:
     def read(self, embeddings: Tensor, positions: Tensor, blocks: Sequence[Block]) -> Tensor:
         """Return the last hidden states (N, d) of embeddings (N, d) at positions (N,)."""
         cosines, sines = self._model.rotary_emb(embeddings, position_ids=positions.unsqueeze(0))  # (1, N, width)
-        angles = _Angles.of(cosines[0], sines[0])
+        first, second = sines.chunk(2, dim=-1)
+        angles = _Angles(cosines.transpose(0, 1), torch.cat([-first, second], dim=-1).transpose(0, 1))
         states, read_by_layer = embeddings, cast("Callable[..., Tensor]", _Layer.apply)
         for layer in self._layers:
             states = read_by_layer(states, angles, blocks, layer, *layer.trained)
@@ -120,11 +118,6 @@ class _Angles:
 
     cosines: Tensor
     sines: Tensor
-
-    @classmethod
-    def of(cls, cosines: Tensor, sines: Tensor) -> "_Angles":
-        first, second = sines.chunk(2, dim=-1)
-        return cls(cosines.unsqueeze(1), torch.cat([-first, second], dim=-1).unsqueeze(1))
 
     def turned(self, heads: Tensor, *, back: bool = False) -> Tensor:
         """Turn the halves of each head (N, H, width) against each other, or back."""

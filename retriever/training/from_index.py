@@ -11,7 +11,7 @@ from retriever.core.text import normal_instruction
 from retriever.index.opened import opened
 from retriever.index.teaching.labels import NONE_OF_THESE
 from retriever.store.answers import PERSON
-from retriever.training.negatives import IndexedDocuments, Mined, MiningOptions, mine_documents
+from retriever.training.negatives import Mined, MiningOptions, mine_documents
 from retriever.training.pairs import HardNegatives
 from retriever.training.rows import TrainingRow, normalise_text
 from retriever.workspace import Index
@@ -92,10 +92,13 @@ def mine_index(
         served = [row for row in rows if row.positives or not passages]
         instructions = list(dict.fromkeys("" if row.positives else row.instruction for row in served))
         for instruction in instructions:
-            documents = _documents(index, instruction)
-            if documents is None:
+            source = opened(index).sources.read(instruction)
+            view = opened(index).sources.view(source)
+            searcher = None if view is None else opened(index).views.loaded(view)
+            if searcher is None or not searcher.complete:
                 continue
-            mined = mine_documents(rows, opened(index).sources.read(instruction).encoder, documents, options)
+            documents = opened(index).store.documents
+            mined = mine_documents(rows, source.encoder, searcher, instruction, documents, options)
             skipped += mined.skipped
             for place, hard in enumerate(mined.rows):
                 if hard:
@@ -107,16 +110,3 @@ def mine_index(
             hint=f"Fill one with `retriever index CORPUS --index {path} --instruction QUESTION`, or leave --index out.",
         )
     return mined
-
-
-def _documents(index: Index, instruction: str) -> IndexedDocuments | None:
-    """Return the index's complete view under an instruction, or None."""
-    sources = opened(index).sources
-    view = sources.view(sources.read(instruction))
-    if view is None:
-        return None
-    searcher = opened(index).views.loaded(view)
-    if not searcher.complete:
-        return None
-    documents = opened(index).store.documents
-    return IndexedDocuments(searcher, instruction, documents.texts, documents.known)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import Literal, TypeAlias
@@ -242,15 +243,14 @@ class Trainer:
         return position
 
     def _batches_from(self, position: Position) -> Iterator[tuple[int, int, Sequence[int]]]:
-        """Yield epoch, number in the epoch and row numbers of every batch that is left."""
-        left = self.steps - position.step
-        for epoch in range(position.epoch, self.settings.epochs):
-            first = position.batch if epoch == position.epoch else 0
-            for number, batch in list(enumerate(self.batches(epoch)))[first:]:
-                if left <= 0:
-                    return
-                left -= 1
-                yield epoch, number, batch
+        """Return epoch, number in the epoch and row numbers of every batch that is left."""
+        left = (
+            (epoch, number, batch)
+            for epoch in range(position.epoch, self.settings.epochs)
+            for number, batch in enumerate(self.batches(epoch))
+            if epoch > position.epoch or number >= position.batch
+        )
+        return islice(left, max(0, self.steps - position.step))
 
     def _step(self, step: int, batch: Sequence[int]) -> tuple[dict[str, float], float]:
         """Update the parameters once; return the losses and the learning rate."""

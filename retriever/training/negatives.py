@@ -9,9 +9,9 @@ Source: Moreira et al., "NV-Retriever: Improving text embedding models with effe
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from retriever.training.pairs import HardNegatives, answer_set
 from retriever.training.rows import TrainingRow, normalise_answer
 from retriever.training.settings import AtLeastOne, Settings
 from retriever.vectors.exact import ExactIndex
+
+if TYPE_CHECKING:
+    from retriever.store.documents import Documents
 
 MINING_MARGIN = 0.95
 Margin: TypeAlias = Annotated[float, Field(gt=0, le=1)]
@@ -135,23 +138,6 @@ class Mined:
         return sum(map(bool, self.rows))
 
 
-@dataclass(frozen=True, slots=True)
-class IndexedDocuments:
-    """A view of a user's own index.
-
-    Attributes:
-        index: its vectors, made by the encoder that mines.
-        instruction: what they were made under; empty for the default.
-        texts: gives the texts of some ids.
-        known: gives the ids of those of some texts that the index has.
-    """
-
-    index: VectorIndex
-    instruction: str
-    texts: Callable[[Sequence[int]], Mapping[int, str]]
-    known: Callable[[Sequence[str]], Mapping[str, int]]
-
-
 def embed_queries(rows: Sequence[TrainingRow], encoder: Encoder) -> Embeddings:
     """Return (rows, dim) vectors of the rows' texts under their questions; see `encode_each`."""
     return encode_each(encoder, [row.text for row in rows], [row.instruction for row in rows])
@@ -195,9 +181,16 @@ def mine_answers(rows: Sequence[TrainingRow], encoder: Encoder, options: MiningO
 
 
 def mine_documents(
-    rows: Sequence[TrainingRow], encoder: Encoder, documents: IndexedDocuments, options: MiningOptions
+    rows: Sequence[TrainingRow],
+    encoder: Encoder,
+    view: VectorIndex,
+    instruction: str,
+    documents: "Documents",
+    options: MiningOptions,
 ) -> Mined:
     """Return documents of a user's own index that its encoder puts near a row's text.
+
+    ``view`` are their vectors, made by the encoder under the instruction; an empty one is the default.
 
     The base view serves rows with positives: documents less similar than the margin lets pass, that are neither the
     text nor a positive of a row with that text and question. A view under an instruction serves the rows of text,
@@ -205,7 +198,7 @@ def mine_documents(
     alone, below the mean cosine to the other texts with the same answer, keeps right ones out, beside the texts that
     the rows know to have that answer. A row that the view does not serve gets nothing.
     """
-    instruction = documents.instruction.strip()
+    instruction = instruction.strip()
     base = [place for place, row in enumerate(rows) if row.positives and not instruction]
     places = base or [
         place for place, row in enumerate(rows) if not row.positives and row.instruction.strip() == instruction
@@ -224,7 +217,7 @@ def mine_documents(
         right = _known(served, documents, answer_set, lambda row: (row.text,))
     able = np.flatnonzero(~np.isnan(similar)).tolist()
     wanted = MiningQueries(vectors[able], similar[able], [right[number] for number in able])
-    mined = mine(wanted, documents.index, options)
+    mined = mine(wanted, view, options)
     texts = documents.texts(sorted({other for ids in mined.ids for other in ids}))
     for number, ids in zip(able, mined.ids, strict=True):
         negatives[places[number]] = tuple(texts[other] for other in ids)
@@ -246,7 +239,7 @@ def same_answer_similarity(rows: Sequence[TrainingRow], vectors: Embeddings) -> 
 
 def _known(
     rows: Sequence[TrainingRow],
-    documents: IndexedDocuments,
+    documents: "Documents",
     key: Callable[[TrainingRow], Hashable],
     texts: Callable[[TrainingRow], Sequence[str]],
 ) -> list[set[int]]:

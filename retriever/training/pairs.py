@@ -70,7 +70,7 @@ def answer_set(row: TrainingRow) -> AnswerSet:
 
 
 def set_numbers(sets: Sequence[AnswerSet]) -> list[int]:
-    """Return a number for every example of a batch, equal for examples of one positive set, which their `same` tells."""
+    """Return a number for every example of a batch, equal for examples of one positive set."""
     numbers: dict[AnswerSet, int] = {}
     return [numbers.setdefault(answers, len(numbers)) for answers in sets]
 

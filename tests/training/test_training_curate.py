@@ -5,7 +5,6 @@ from retriever.core.errors import UsageError
 from retriever.training.curation import CurationOptions, curate, vote
 from retriever.training.curation_filters import (
     EXAMPLES_OF_A_REASON,
-    LengthLimits,
     ascii_share,
     duplicates,
     language_problem,
@@ -34,13 +33,13 @@ def row(text, answer="toy", instruction="Which product is it?", **more):
     ],
 )
 def test_length(bad, problem):
-    assert length_problem(bad, LengthLimits()) == problem
+    assert length_problem(bad) == problem
 
 
 def test_length_limits_can_be_changed_but_not_turned_round():
-    assert length_problem(row("x" * 2000), LengthLimits(most=3000)) == ""
+    assert length_problem(row("x" * 2000), 3000) == ""
     with pytest.raises(UsageError, match="4 to 3 characters"):
-        LengthLimits(most=3)
+        CurationOptions(3)
 
 
 ENGLISH = [

@@ -1,10 +1,11 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from curation_fakes import TableEncoder
 
 from retriever.training import negatives
 from retriever.training.negatives import (
-    IndexedDocuments,
     MiningOptions,
     MiningQueries,
     embed_queries,
@@ -261,33 +262,29 @@ def test_the_similarity_to_texts_with_the_same_answer_is_a_mean_over_other_texts
 
 
 @pytest.fixture
-def documents():
-    """Four documents of an index by angle, under an instruction."""
+def mined_from():
+    """Mine four documents of an index, known by angle, under an instruction."""
     angles = {"d10": 10, "d40": 40, "d70": 70, "p": 30}
     ids = {text: 100 + place for place, text in enumerate(angles)}
-
-    def view(instruction):
-        return IndexedDocuments(
-            ExactIndex(np.array(list(ids.values())), at(*angles.values())),
-            instruction,
-            texts=lambda wanted: {one: text for text, one in ids.items() if one in wanted},
-            known=lambda texts: {text: ids[text] for text in texts if text in ids},
-        )
-
-    return view
+    view = ExactIndex(np.array(list(ids.values())), at(*angles.values()))
+    documents = SimpleNamespace(
+        texts=lambda wanted: {one: text for text, one in ids.items() if one in wanted},
+        known=lambda texts: {text: ids[text] for text in texts if text in ids},
+    )
+    return lambda rows, encoder, asked: mine_documents(rows, encoder, view, asked, documents, MiningOptions())
 
 
-def test_documents_of_an_index_serve_rows_with_positives(documents):
+def test_documents_of_an_index_serve_rows_with_positives(mined_from):
     rows = [TrainingRow("q", "", "p", ("p",)), TrainingRow("q", "", "d70", ("d70",)), row("q", "x")]
-    mined = mine_documents(rows, TableEncoder({"q": 0, "p": 30, "d70": 70}), documents(""), MiningOptions())
+    mined = mined_from(rows, TableEncoder({"q": 0, "p": 30, "d70": 70}), "")
     # Limit for the first 0.823: d10 is over it; d70 is a positive of the same query.
     assert mined.rows == [("d40",), (), ()]
     assert mined.skipped == 3
 
 
-def test_a_view_serves_the_rows_that_ask_its_question(documents):
+def test_a_view_serves_the_rows_that_ask_its_question(mined_from):
     rows = [row("q", "x"), row("d40", "x"), row("q", "x", "mood"), TrainingRow("q", "", "p", ("p",))]
-    mined = mine_documents(rows, TableEncoder({"q": 0, "d40": 40}), documents("kind?"), MiningOptions())
+    mined = mined_from(rows, TableEncoder({"q": 0, "d40": 40}), "kind?")
     # Another x lies at 40 degrees, so the limit is 0.728: p at 30 and d10 are over it, d40 is right.
     assert mined.rows[0] == ("d70",)
     # From d40, d70 lies 30 degrees away, p and d10 are near too: all over the limit.
