@@ -6,7 +6,7 @@ skipped, and the report says so; there is no judge yet.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -187,10 +187,11 @@ def curate_file(
     read, since loading takes longer than finding a mistake in them.
 
     Raises:
-        InputError: the source cannot be read, the output is no place for rows, or no row is left.
+        InputError: the source cannot be read or is the output, or no row is left.
+        UsageError: the output is no .jsonl file.
         OutputError: the output cannot be written.
     """
-    check_output(source, output)
+    _check_output(source, output)
     rows = read_training_rows([source], encoding=encoding)
     curated = curate(rows.rows, experts(), options)
     if not curated.rows:
@@ -200,18 +201,13 @@ def curate_file(
             f"{''.join(f', {count} for {reason!r}' for reason, count in list(most.reasons.items())[:2])}.",
             hint=f"Nothing was written to {output}.",
         )
-    write_rows(output, curated.rows)
+    with writing(output, "OUT"), atomic_write(output, private=False) as file:
+        file.writelines(f"{json.dumps(row.to_json(), ensure_ascii=False)}\n".encode() for row in curated.rows)
     return CurationReport(output, rows, curated)
 
 
-def check_output(source: str | Path, output: Path) -> None:
-    """Refuse an output that could not be written, before anything is read.
-
-    Raises:
-        UsageError: it is no .jsonl file.
-        OutputError: it is a folder, or in a folder that is not there.
-        InputError: it is the source.
-    """
+def _check_output(source: str | Path, output: Path) -> None:
+    """Refuse an output that could not be written, before anything is read."""
     if output.suffix not in SUFFIXES:
         raise UsageError(f"{output} cannot be written: rows go to JSON Lines.", hint="Name a .jsonl file.")
     if output.is_dir():
@@ -220,13 +216,3 @@ def check_output(source: str | Path, output: Path) -> None:
         raise OutputError(f"{output} cannot be written: there is no folder {output.parent}.", hint="Make it first.")
     if output.exists() and Path(source).exists() and output.samefile(source):
         raise InputError(f"{output} is the input.", hint="Name another file, so that no row is lost.")
-
-
-def write_rows(output: Path, rows: Iterable[TrainingRow]) -> None:
-    """Write rows as JSON Lines, so that the file is there whole or not at all.
-
-    Raises:
-        OutputError: it cannot be written.
-    """
-    with writing(output, "OUT"), atomic_write(output, private=False) as file:
-        file.writelines(f"{json.dumps(row.to_json(), ensure_ascii=False)}\n".encode() for row in rows)

@@ -57,23 +57,6 @@ class MinedIds:
     skipped: int
 
 
-@dataclass(frozen=True, slots=True)
-class MiningQueries:
-    """Queries to mine for.
-
-    Attributes:
-        vectors: (q, dim) rows of length 1.
-        positive: (q,) similarity of each query to its positive.
-        right: per query, the ids that are right or the query itself; empty for none.
-        allowed: sorted ids that may be negatives of these queries; None allows all.
-    """
-
-    vectors: Embeddings
-    positive: NDArray[np.float32]
-    right: Sequence[Collection[int]]
-    allowed: Ids | None = None
-
-
 def threshold(positive: NDArray[np.float32], margin: float) -> NDArray[np.float32]:
     """Return the highest similarity a negative may have, (q,): the positive's less a share of its size.
 
@@ -83,25 +66,41 @@ def threshold(positive: NDArray[np.float32], margin: float) -> NDArray[np.float3
     return np.asarray(positive - (1 - margin) * np.abs(positive), dtype=np.float32)
 
 
-def mine(queries: MiningQueries, index: VectorIndex, options: MiningOptions) -> MinedIds:
+def mine(
+    vectors: Embeddings,
+    positive: NDArray[np.float32],
+    right: Sequence[Collection[int]],
+    index: VectorIndex,
+    options: MiningOptions,
+    *,
+    allowed: Ids | None = None,
+) -> MinedIds:
     """Return each query's most similar ids that are neither right nor above the threshold; there may be fewer.
 
     Candidates are fetched from the index, more of them for the queries that have too few left.
+
+    Args:
+        vectors: of the queries, (q, dim) rows of length 1.
+        positive: (q,) similarity of each query to its positive.
+        right: per query, the ids that are right or the query itself; empty for none.
+        index: of the candidates.
+        options: how many, and up to which similarity.
+        allowed: sorted ids that may be negatives of these queries; None allows all.
     """
-    ids: list[list[int]] = [[] for _ in queries.right]
+    ids: list[list[int]] = [[] for _ in right]
     skipped = [0] * len(ids)
-    available = index.size if queries.allowed is None else len(queries.allowed)
-    limits = threshold(queries.positive, options.margin)
+    available = index.size if allowed is None else len(allowed)
+    limits = threshold(positive, options.margin)
     open_ended = np.arange(len(ids))
     depth = max(_DEPTH, options.count)
     while open_ended.size and available:
         step = max(1, _AT_ONCE // max(depth, _EXACT))
         for start in range(0, len(open_ended), step):
             part = open_ended[start : start + step]
-            hits = index.search(queries.vectors[part], min(depth, available), allowed=queries.allowed)
+            hits = index.search(vectors[part], min(depth, available), allowed=allowed)
             for query, near, scores in zip(part.tolist(), hits.ids, hits.scores, strict=True):
-                right = set(queries.right[query])
-                wrong = np.array([candidate >= 0 and candidate not in right for candidate in near.tolist()], dtype=bool)
+                own = set(right[query])
+                wrong = np.array([candidate >= 0 and candidate not in own for candidate in near.tolist()], dtype=bool)
                 below = scores <= limits[query]
                 ids[query] = near[wrong & below][: options.count].tolist()
                 skipped[query] = int((wrong & ~below).sum())
@@ -172,8 +171,8 @@ def mine_answers(rows: Sequence[TrainingRow], encoder: Encoder, options: MiningO
     skipped = 0
     for scope, places in _places(key[0] if by_group[key[0]] - right[key] else None for key in keys).items():
         allowed = None if scope is None else np.array(sorted(by_group[scope]), dtype=np.int64)
-        wanted = MiningQueries(queries[places], similar[places], [right[keys[number]] for number in places], allowed)
-        mined = mine(wanted, index, options)
+        known = [right[keys[number]] for number in places]
+        mined = mine(queries[places], similar[places], known, index, options, allowed=allowed)
         skipped += mined.skipped
         for place, ids in zip(places, mined.ids, strict=True):
             negatives[place] = tuple(texts[number] for number in ids)
@@ -216,8 +215,7 @@ def mine_documents(
         similar = same_answer_similarity(served, vectors)
         right = _known(served, documents, answer_set, lambda row: (row.text,))
     able = np.flatnonzero(~np.isnan(similar)).tolist()
-    wanted = MiningQueries(vectors[able], similar[able], [right[number] for number in able])
-    mined = mine(wanted, view, options)
+    mined = mine(vectors[able], similar[able], [right[number] for number in able], view, options)
     texts = documents.texts(sorted({other for ids in mined.ids for other in ids}))
     for number, ids in zip(able, mined.ids, strict=True):
         negatives[places[number]] = tuple(texts[other] for other in ids)

@@ -7,7 +7,6 @@ from curation_fakes import TableEncoder
 from retriever.training import negatives
 from retriever.training.negatives import (
     MiningOptions,
-    MiningQueries,
     embed_queries,
     mine,
     mine_answers,
@@ -160,19 +159,19 @@ def test_the_threshold_is_below_the_positive_on_either_side_of_zero():
 def test_candidates_over_the_margin_are_skipped_and_the_nearest_of_the_others_taken():
     # Positive at 30 degrees: cosine 0.866, limit 0.823, which is 34.6 degrees.
     index = ExactIndex(np.arange(6), at(30, 10, 34, 36, 60, -50))
-    queries = MiningQueries(at(0), np.array([cosine(30)], np.float32), [{0}])
-    found = mine(queries, index, MiningOptions(count=2))
+    queries = at(0), np.array([cosine(30)], np.float32), [{0}]
+    found = mine(*queries, index, MiningOptions(count=2))
     assert (found.ids, found.skipped) == ([[3, 5]], 2)
-    assert mine(queries, index, MiningOptions(count=9)).ids == [[3, 5, 4]]
-    assert mine(queries, index, MiningOptions(count=2, margin=1.0)).ids == [[2, 3]]
+    assert mine(*queries, index, MiningOptions(count=9)).ids == [[3, 5, 4]]
+    assert mine(*queries, index, MiningOptions(count=2, margin=1.0)).ids == [[2, 3]]
 
 
 def test_the_search_goes_deeper_until_enough_are_left(monkeypatch):
     monkeypatch.setattr(negatives, "_DEPTH", 1)
     index = ExactIndex(np.arange(100), at(*np.linspace(0, 90, 100)))
-    queries = MiningQueries(at(0, 90), np.array([cosine(60)] * 2, np.float32), [set(), {0}])
-    found = mine(queries, index, MiningOptions(count=3))
-    limits = threshold(queries.positive, 0.95)
+    queries = at(0, 90), np.array([cosine(60)] * 2, np.float32), [set(), {0}]
+    found = mine(*queries, index, MiningOptions(count=3))
+    limits = threshold(queries[1], 0.95)
     angles = np.linspace(0, 90, 100)
     below = [one for one in range(100) if cosine(angles[one]) <= limits[0]][:3]
     assert found.ids == [below, [99 - one for one in below]]
@@ -181,33 +180,33 @@ def test_the_search_goes_deeper_until_enough_are_left(monkeypatch):
 def test_queries_are_searched_in_parts_with_the_same_result(monkeypatch):
     vectors = at(*np.random.default_rng(0).uniform(0, 90, 40))
     index = ExactIndex(np.arange(40), vectors)
-    queries = MiningQueries(vectors, np.full(40, 0.9, np.float32), [{one} for one in range(40)])
+    queries = vectors, np.full(40, 0.9, np.float32), [{one} for one in range(40)]
     monkeypatch.setattr(negatives, "_DEPTH", 2)
-    whole = mine(queries, index, MiningOptions())
+    whole = mine(*queries, index, MiningOptions())
     monkeypatch.setattr(negatives, "_AT_ONCE", 3 * 4096)
-    assert mine(queries, index, MiningOptions()) == whole
+    assert mine(*queries, index, MiningOptions()) == whole
     assert all(len(ids) == 4 for ids in whole.ids)
 
 
 def test_only_allowed_ids_are_found():
     index = ExactIndex(np.arange(4), at(40, 50, 60, 70))
-    queries = MiningQueries(at(0), np.array([1.0], np.float32), [()], np.array([1, 3]))
-    assert mine(queries, index, MiningOptions()).ids == [[1, 3]]
-    nothing = MiningQueries(at(0), np.array([1.0], np.float32), [()], np.array([], dtype=np.int64))
-    assert mine(nothing, index, MiningOptions()).ids == [[]]
+    queries = at(0), np.array([1.0], np.float32), [()]
+    for allowed in ([1, 3], []):
+        found = mine(*queries, index, MiningOptions(), allowed=np.array(allowed, dtype=np.int64))
+        assert found.ids == [allowed]
 
 
 def test_many_vectors_are_searched_by_faiss_with_the_same_result(monkeypatch):
     from retriever.vectors.faiss.index import FaissIndex
 
     vectors = at(*np.random.default_rng(0).uniform(0, 360, 50))
-    queries = MiningQueries(at(10, 200), np.array([0.9, 0.2], np.float32), [{1}, {2}])
+    queries = at(10, 200), np.array([0.9, 0.2], np.float32), [{1}, {2}]
     exact = vector_index(vectors)
     monkeypatch.setattr(negatives, "_EXACT", 10)
     faiss = vector_index(vectors)
     assert isinstance(exact, ExactIndex)
     assert isinstance(faiss, FaissIndex)
-    assert mine(queries, faiss, MiningOptions(5)) == mine(queries, exact, MiningOptions(5))
+    assert mine(*queries, faiss, MiningOptions(5)) == mine(*queries, exact, MiningOptions(5))
 
 
 def test_queries_are_read_under_their_questions_in_few_passes():

@@ -168,7 +168,7 @@ def _fusion(assignment: Assignment, settings: FusionSettings, before: Encoder | 
     prompts = list(_prompts(assignment.data.train))
     texts, instructions = [text for text, _ in prompts], [instruction for _, instruction in prompts]
     targets = fused_targets(learner, texts, instructions, settings, steps=steps, base=before)
-    return FusionObjective(learner, targets, assignment.config.batch, steps=steps)
+    return FusionObjective(learner, texts, instructions, targets, assignment.config.batch, steps=steps)
 
 
 def _prompts(rows: Sequence[TrainingRow]) -> dict[tuple[str, str], TrainingRow]:
