@@ -29,16 +29,6 @@ MINER = "minilm"
 
 
 @dataclass(frozen=True, slots=True)
-class IceRow:
-    """An instruction on an input, with its right output and a wrong one."""
-
-    instruction: str
-    input: str
-    output: str
-    negative: str
-
-
-@dataclass(frozen=True, slots=True)
 class IceQuestion:
     """A question on a section of a story, and the row it came from."""
 
@@ -64,9 +54,9 @@ def fairytale(bench: Bench, *, miner: Callable[[], Encoder] = load_miner) -> Ite
     questions = held_out_questions(bench.data)
     chosen = sample(questions, bench.at_most(MOST_ROWS), seed=bench.seed)
     encoder = miner()
-    rows = mine_negatives(chosen, questions, encoder)
+    negatives = mine_negatives(chosen, questions, encoder)
     note = f"negatives by {encoder.spec.name or 'encoder'} {encoder.fingerprint[:12]}"
-    yield from ice_scores("fairytale", rows, bench, note=note)
+    yield from ice_scores(chosen, negatives, bench, note=note)
 
 
 def held_out_questions(folder: Path) -> list[IceQuestion]:
@@ -84,8 +74,8 @@ def held_out_questions(folder: Path) -> list[IceQuestion]:
     return questions
 
 
-def mine_negatives(chosen: Sequence[IceQuestion], questions: Sequence[IceQuestion], miner: Encoder) -> list[IceRow]:
-    """Return the chosen questions as rows, each with the wrong answer to another question most similar to its own.
+def mine_negatives(chosen: Sequence[IceQuestion], questions: Sequence[IceQuestion], miner: Encoder) -> list[str]:
+    """Return for each of the chosen questions the wrong answer to another question most similar to its own.
 
     Wrong is the answer to another question on the same story that differs in more than case and punctuation, as the
     miner sees similarity. The first of equally similar ones is taken.
@@ -100,7 +90,7 @@ def mine_negatives(chosen: Sequence[IceQuestion], questions: Sequence[IceQuestio
     by_story: dict[str, list[IceQuestion]] = {}
     for question in pool:
         by_story.setdefault(question.story, []).append(question)
-    rows = []
+    negatives = []
     for question in chosen:
         right = {
             _bare(other.answer)
@@ -111,28 +101,30 @@ def mine_negatives(chosen: Sequence[IceQuestion], questions: Sequence[IceQuestio
         if not wrong:
             raise question.row.problem(f"no other answer on the story {question.story!r} can serve as the negative")
         closeness = np.stack([vectors[answer] for answer in wrong]) @ vectors[question.answer]  # (wrong,)
-        rows.append(IceRow(question.question, question.section, question.answer, wrong[int(closeness.argmax())]))
-    return rows
+        negatives.append(wrong[int(closeness.argmax())])
+    return negatives
 
 
-def ice_scores(task: str, rows: Sequence[IceRow], bench: Bench, *, note: str = "") -> Iterator[Score]:
+def ice_scores(
+    questions: Sequence[IceQuestion], negatives: Sequence[str], bench: Bench, *, note: str = ""
+) -> Iterator[Score]:
     """Yield IRS, IGS and ITDS, in percent: equations 1 to 3 of the ICE benchmark.
 
     IGS is the share of queries that are nearer to their output than to their negative, ITDS by how much on average.
-    Queries are inputs under their row's instruction; instructions, inputs and outputs of the pool, and the negatives,
+    Queries are sections, the inputs, under their question, the instruction; all of these, the answers and the negatives
     are embedded under the default instruction.
     """
-    queries = encode_each(bench.encoder, [row.input for row in rows], [row.instruction for row in rows])
-    pool = list(dict.fromkeys(text for row in rows for text in (row.instruction, row.input, row.output)))
-    texts = list(dict.fromkeys([*pool, *(row.negative for row in rows)]))
+    queries = encode_each(bench.encoder, [each.section for each in questions], [each.question for each in questions])
+    pool = list(dict.fromkeys(text for each in questions for text in (each.question, each.section, each.answer)))
+    texts = list(dict.fromkeys([*pool, *negatives]))
     places = {text: place for place, text in enumerate(texts)}
     vectors = bench.encoder.encode(texts)
-    own = np.array([places[row.output] for row in rows])
+    own = np.array([places[question.answer] for question in questions])
     first = own_output_first(queries, vectors[: len(pool)], own)
-    outputs, negatives = vectors[own], vectors[[places[row.negative] for row in rows]]
-    beaten = triplet_successes(queries, outputs, negatives)
-    apart = cosines(queries, outputs) - cosines(queries, negatives)
-    seed = bench.seed
+    outputs, wrong = vectors[own], vectors[[places[text] for text in negatives]]
+    beaten = triplet_successes(queries, outputs, wrong)
+    apart = cosines(queries, outputs) - cosines(queries, wrong)
+    task, seed = "fairytale", bench.seed
     yield mean_score(task, "IRS", first, seed=seed, scale=PERCENT, headline=True, note=f"pool of {len(pool)} texts")
     yield mean_score(task, "IGS", beaten, seed=seed, scale=PERCENT, headline=True, note=note)
     yield mean_score(task, "ITDS", apart, seed=seed, scale=PERCENT, note=note)

@@ -20,7 +20,7 @@ whose data is not used.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import Literal, get_args
@@ -102,12 +102,12 @@ class InstructedQuery:
     @property
     def id(self) -> str:
         """Unique within a file."""
-        return _pair_id(self.query, self.need)
+        return "-".join([*self.query.split(), "under", self.need.aspect, self.need.polarity])
 
     @property
     def changed_id(self) -> str:
         """The id of the same query under the changed instruction."""
-        return _pair_id(self.query, self.changed)
+        return replace(self, need=self.changed).id
 
 
 def mams(bench: Bench) -> Iterator[Score]:
@@ -187,10 +187,6 @@ def _label(row: LabelledRow, aspect: object) -> tuple[str, str]:
 
 def _needs(aspects: Sequence[str]) -> list[Need]:
     return [Need(aspect, polarity) for aspect in aspects for polarity in POLARITIES]
-
-
-def _pair_id(query: str, need: Need) -> str:
-    return "-".join([*query.split(), "under", need.aspect, need.polarity])
 
 
 _CONDITIONS = "conditions"

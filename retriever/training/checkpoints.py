@@ -74,8 +74,7 @@ class TrainingCheckpoints:
 
     def newest(self) -> Path | None:
         """Return the newest whole state, or None."""
-        states = sorted(self.folder.glob("step-*"))
-        return states[-1] if states else None
+        return max(self.folder.glob("step-*"), default=None)
 
     def save(
         self, parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.Optimizer, position: Position

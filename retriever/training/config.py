@@ -83,17 +83,18 @@ class FinetuneConfig:
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings by section, sections that are off left out."""
-        sections: dict[str, Any] = {"method": self.method.name}
-        for name in _sections(self):
-            sections[name] = json.loads(json.dumps(asdict(getattr(self, name))))
-        return sections
+        names = [setting.name for setting in fields(self) if setting.name != "method"]
+        given = {name: asdict(getattr(self, name)) for name in names if getattr(self, name) is not None}
+        sections: dict[str, Any] = json.loads(json.dumps(given))
+        return {"method": self.method.name, **sections}
 
     def to_toml(self) -> str:
         """Return the text of a file that `read_config` reads back as this very object."""
-        lines = [f"method = {json.dumps(self.method.name)}"]
-        for name in _sections(self):
+        sections = self.to_json()
+        lines = [f"method = {json.dumps(sections.pop('method'))}"]
+        for name, values in sections.items():
             lines += ["", f"[{name}]"]
-            given = {key: value for key, value in self.to_json()[name].items() if value is not None}
+            given = {key: value for key, value in values.items() if value is not None}
             lines += [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in given.items()]
         return "\n".join(lines) + "\n"
 
@@ -179,11 +180,3 @@ def _section(kind: type[_T], default: _T | None, values: Mapping[str, Any], plac
         raise UsageError(f"{place}: {problem(key, values.get(key), error)}", hint="Correct the file.") from error
     except UsageError as error:
         raise UsageError(f"{place}: {error.message}", hint=error.hint) from error
-
-
-def _sections(config: FinetuneConfig) -> list[str]:
-    return [
-        setting.name
-        for setting in fields(config)
-        if setting.name != "method" and getattr(config, setting.name) is not None
-    ]

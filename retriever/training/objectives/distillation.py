@@ -10,8 +10,7 @@ training changes the model they come from.
 """
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +21,6 @@ from torch import Tensor
 from retriever.core.protocols import Encoder
 from retriever.encoders.behind_prompt import untrained_look_ahead
 from retriever.evaluation.metrics import encode_each
-from retriever.training.adapters import Adapted
 from retriever.training.loss_parts import NEW_WEIGHT, fused_target, mean_similarity_error, squared_error
 from retriever.training.objectives.base import BatchSettings, Keys, Learner, Objective, TextBatches
 from retriever.training.objectives.reading import Piece, VectorReader, add_up, in_order
@@ -174,11 +172,15 @@ def fused_targets(
     reader = VectorReader(learner, steps=steps)
     read = reader.pieces(texts, instructions)
     known = None if base is None else torch.as_tensor(encode_each(base, texts, instructions))  # (n, d)
+    adapted = learner.adapted
+    began = {
+        name: untrained_look_ahead(adapted.backbone, len(values)).float() for name, values in adapted.learned.items()
+    }
     targets = []
     for piece in read:
         new = reader.read(piece, dropout=0.0)
         if known is None:
-            with _before_training(learner.adapted):
+            with adapted.base(), adapted.holding(began):
                 old = reader.read(piece, dropout=0.0)
         else:
             old = known[piece.rows].to(new.device)
@@ -220,12 +222,3 @@ class FusionObjective:
             return squared_error(self._reader.read(piece), targets[piece.rows]) * (len(piece.rows) / len(batch))
 
         return {"loss": float(add_up(loss, read))}
-
-
-@contextmanager
-def _before_training(adapted: Adapted) -> Iterator[None]:
-    """Within the block the model and its look-ahead embeddings are the untrained ones."""
-    with adapted.base():
-        began = {name: untrained_look_ahead(adapted.backbone, len(values)) for name, values in adapted.learned.items()}
-        with adapted.holding({name: values.float() for name, values in began.items()}):
-            yield
