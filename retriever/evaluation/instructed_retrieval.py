@@ -146,7 +146,7 @@ def _scores(
     searched = {query.id for query in queries}
     turned = [query for query in queries if query.changed_id in searched]  # the others change to what nothing answers
     lost = {query.id: answering[query.need] - answering[query.changed] for query in turned}
-    removed = {query: reviews for query, reviews in lost.items() if reviews}
+    removed = {pair: reviews for pair, reviews in lost.items() if reviews}
     if not removed:
         problem = "no aspect with both complaints and praise"
         raise InputError(f"{rows[0].file} has {problem}.", hint="Raise --limit, or check the labels.")
