@@ -176,16 +176,15 @@ def curate(  # noqa: PLR0913 - one parameter per option
     Example: retriever curate examples/qa.jsonl curated.jsonl --expert minilm --expert default
     """
     from retriever import load_encoder
-    from retriever.training.curation import CurationOptions, Expert, curate_file
-    from retriever.training.curation_filters import LengthLimits
+    from retriever.training.curation import CurationOptions, curate_file
     from retriever.training.negatives import MiningOptions
 
     with output.ProgressLine() as line:
-        options = CurationOptions(LengthLimits(most=max_chars), MiningOptions(negatives, margin), announce=line.tell)
+        options = CurationOptions(max_chars, MiningOptions(negatives, margin), line.tell)
         report = curate_file(
             source,
             target,
-            lambda: [Expert(name, load_encoder(name, device=device)) for name in dict.fromkeys(expert or [])],
+            lambda: {name: load_encoder(name, device=device) for name in dict.fromkeys(expert or [])},
             options,
             encoding,
         )
@@ -193,13 +192,13 @@ def curate(  # noqa: PLR0913 - one parameter per option
         output.document(report.to_json())
     else:
         _render_curated(report)
-    return SKIPPED if report.skipped else 0
+    return SKIPPED if report.source.skipped else 0
 
 
 def _render_curated(report: "CurationReport") -> None:
-    for file, mapping in report.mappings.items():
+    for file, mapping in report.source.mappings.items():
         output.say(f"{file}: {mapping}")
     for line in report.curated.lines():
         output.result(printable(line))
-    output.result(f"{len(report.curated.rows)} of {report.read} rows written to {report.output}.")
-    _say_skipped(report.bad, report.skipped)
+    output.result(f"{len(report.curated.rows)} of {len(report.source.rows)} rows written to {report.output}.")
+    _say_skipped(report.source.bad, report.source.skipped)

@@ -90,8 +90,7 @@ def triplets(bench: Bench) -> Iterator[Score]:
 
 def labelled_scores(bench: Bench, source: LabelSource) -> Iterator[Score]:
     """Yield the triplet, pair and clustering scores of a source of texts with two labels."""
-    limit = MOST_TEXTS if bench.limit is None else min(MOST_TEXTS, bench.limit)
-    texts = balanced_sample(load_texts(bench.data, source), limit, seed=bench.seed)
+    texts = balanced_sample(load_texts(bench.data, source), bench.at_most(MOST_TEXTS), seed=bench.seed)
     instructions = [find_wordings(source.name, criterion).instruction for criterion in source.criteria]
     views = bench.encoder.encode_many([text.text for text in texts], instructions)
     pool = Pool(source, texts, views, bench.seed)
@@ -165,7 +164,7 @@ def _triplet_scores(
 def _pair_score(pool: Pool, drawn: Partners, criterion: Literal[0, 1], note: str) -> Score:
     view = pool.views[criterion]
     closeness = np.stack([cosines(view[drawn.anchors], view[rows[:, 0]]) for rows in drawn.rows])  # (kinds, anchors)
-    same = np.repeat(drawn.shares(criterion)[:, None], len(drawn.anchors), axis=1)
+    same = np.repeat([[kind[criterion]] for kind in drawn.kinds], len(drawn.anchors), axis=1)  # (kinds, anchors)
     return score(
         pool.source.name,
         f"pairs, Spearman by {pool.source.criteria[criterion]}",

@@ -65,13 +65,13 @@ class GeneralScore:
     mean: Score
 
 
-def general_score(encoder: Encoder, *, seed: int = 0, texts: GeneralSet | None = None) -> GeneralScore:
-    """Score an encoder at plain search and likeness under its default instruction, on the packaged set or another.
+def general_score(encoder: Encoder, *, seed: int = 0) -> GeneralScore:
+    """Score an encoder at plain search and likeness under its default instruction.
 
     Every text is embedded once. Two encoders scored with one seed share their resamples, so `scores.difference` gives
     a paired interval.
     """
-    texts = texts or load_general()
+    texts = load_general()
     documents, queries = list(texts.documents.values()), list(texts.queries.values())
     firsts, seconds = [pair.first for pair in texts.pairs], [pair.second for pair in texts.pairs]
     vectors = encoder.encode([*documents, *queries, *firsts, *seconds])

@@ -19,23 +19,13 @@ import numpy as np
 
 from retriever.core.errors import InputError
 from retriever.core.protocols import Encoder
-from retriever.evaluation.metrics import beats_negatives, encode_each, margins, own_output_first
+from retriever.evaluation.metrics import cosines, encode_each, own_output_first, triplet_successes
 from retriever.evaluation.rows import LabelledRow, read_rows, sample, split_of
 from retriever.evaluation.scores import PERCENT, Score, mean_score
 from retriever.evaluation.suites import Bench, DataFile
 
 MOST_ROWS = 3000  # most rows, as in the paper
 MINER = "minilm"
-
-
-@dataclass(frozen=True, slots=True)
-class IceRow:
-    """An instruction on an input, with its right output and wrong ones (at least one)."""
-
-    instruction: str
-    input: str
-    output: str
-    negatives: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +52,11 @@ def fairytale(bench: Bench, *, miner: Callable[[], Encoder] = load_miner) -> Ite
     ``miner`` gives the encoder that picks each row's negative, under its default instruction.
     """
     questions = held_out_questions(bench.data)
-    limit = MOST_ROWS if bench.limit is None else min(MOST_ROWS, bench.limit)
-    chosen = sample(questions, limit, seed=bench.seed)
+    chosen = sample(questions, bench.at_most(MOST_ROWS), seed=bench.seed)
     encoder = miner()
-    rows = mine_negatives(chosen, questions, encoder)
+    negatives = mine_negatives(chosen, questions, encoder)
     note = f"negatives by {encoder.spec.name or 'encoder'} {encoder.fingerprint[:12]}"
-    yield from ice_scores("fairytale", rows, bench, note=note)
+    yield from ice_scores(chosen, negatives, bench, note=note)
 
 
 def held_out_questions(folder: Path) -> list[IceQuestion]:
@@ -85,8 +74,8 @@ def held_out_questions(folder: Path) -> list[IceQuestion]:
     return questions
 
 
-def mine_negatives(chosen: Sequence[IceQuestion], questions: Sequence[IceQuestion], miner: Encoder) -> list[IceRow]:
-    """Return the chosen questions as rows, each with the wrong answer to another question most similar to its own.
+def mine_negatives(chosen: Sequence[IceQuestion], questions: Sequence[IceQuestion], miner: Encoder) -> list[str]:
+    """Return for each of the chosen questions the wrong answer to another question most similar to its own.
 
     Wrong is the answer to another question on the same story that differs in more than case and punctuation, as the
     miner sees similarity. The first of equally similar ones is taken.
@@ -101,7 +90,7 @@ def mine_negatives(chosen: Sequence[IceQuestion], questions: Sequence[IceQuestio
     by_story: dict[str, list[IceQuestion]] = {}
     for question in pool:
         by_story.setdefault(question.story, []).append(question)
-    rows = []
+    negatives = []
     for question in chosen:
         right = {
             _bare(other.answer)
@@ -112,28 +101,30 @@ def mine_negatives(chosen: Sequence[IceQuestion], questions: Sequence[IceQuestio
         if not wrong:
             raise question.row.problem(f"no other answer on the story {question.story!r} can serve as the negative")
         closeness = np.stack([vectors[answer] for answer in wrong]) @ vectors[question.answer]  # (wrong,)
-        rows.append(IceRow(question.question, question.section, question.answer, (wrong[int(closeness.argmax())],)))
-    return rows
+        negatives.append(wrong[int(closeness.argmax())])
+    return negatives
 
 
-def ice_scores(task: str, rows: Sequence[IceRow], bench: Bench, *, note: str = "") -> Iterator[Score]:
-    """Yield IRS, IGS and ITDS, in percent.
+def ice_scores(
+    questions: Sequence[IceQuestion], negatives: Sequence[str], bench: Bench, *, note: str = ""
+) -> Iterator[Score]:
+    """Yield IRS, IGS and ITDS, in percent: equations 1 to 3 of the ICE benchmark.
 
-    Queries are inputs under their row's instruction; instructions, inputs and outputs of the pool, and the negatives,
+    IGS is the share of queries that are nearer to their output than to their negative, ITDS by how much on average.
+    Queries are sections, the inputs, under their question, the instruction; all of these, the answers and the negatives
     are embedded under the default instruction.
     """
-    queries = encode_each(bench.encoder, [row.input for row in rows], [row.instruction for row in rows])
-    pool = list(dict.fromkeys(text for row in rows for text in (row.instruction, row.input, row.output)))
-    texts = list(dict.fromkeys([*pool, *(text for row in rows for text in row.negatives)]))
+    queries = encode_each(bench.encoder, [each.section for each in questions], [each.question for each in questions])
+    pool = list(dict.fromkeys(text for each in questions for text in (each.question, each.section, each.answer)))
+    texts = list(dict.fromkeys([*pool, *negatives]))
     places = {text: place for place, text in enumerate(texts)}
     vectors = bench.encoder.encode(texts)
-    own = np.array([places[row.output] for row in rows])
+    own = np.array([places[question.answer] for question in questions])
     first = own_output_first(queries, vectors[: len(pool)], own)
-    negatives = [vectors[[places[text] for text in row.negatives]] for row in rows]
-    outputs = vectors[own]
-    beaten = beats_negatives(queries, outputs, negatives)
-    apart = margins(queries, outputs, negatives)
-    seed = bench.seed
+    outputs, wrong = vectors[own], vectors[[places[text] for text in negatives]]
+    beaten = triplet_successes(queries, outputs, wrong)
+    apart = cosines(queries, outputs) - cosines(queries, wrong)
+    task, seed = "fairytale", bench.seed
     yield mean_score(task, "IRS", first, seed=seed, scale=PERCENT, headline=True, note=f"pool of {len(pool)} texts")
     yield mean_score(task, "IGS", beaten, seed=seed, scale=PERCENT, headline=True, note=note)
     yield mean_score(task, "ITDS", apart, seed=seed, scale=PERCENT, note=note)

@@ -20,8 +20,8 @@ whose data is not used.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property
+from dataclasses import dataclass, replace
+from functools import cache
 from importlib import resources
 from typing import Literal, get_args
 
@@ -102,30 +102,12 @@ class InstructedQuery:
     @property
     def id(self) -> str:
         """Unique within a file."""
-        return _pair_id(self.query, self.need)
+        return "-".join([*self.query.split(), "under", self.need.aspect, self.need.polarity])
 
     @property
     def changed_id(self) -> str:
         """The id of the same query under the changed instruction."""
-        return _pair_id(self.query, self.changed)
-
-
-@dataclass(frozen=True)
-class Reviews:
-    """Labelled reviews, by id the (category, polarity) pairs each holds, and the categories of every aspect."""
-
-    documents: Sequence[Document]
-    labels: Mapping[str, frozenset[tuple[str, str]]]
-    aspects: Mapping[str, tuple[str, ...]]
-
-    @cached_property
-    def relevant(self) -> Mapping[Need, frozenset[str]]:
-        """The ids of the reviews that answer every need."""
-        return {need: self._holding(need) for need in _needs(list(self.aspects))}
-
-    def _holding(self, need: Need) -> frozenset[str]:
-        wanted = {(category, need.polarity) for category in self.aspects[need.aspect]}
-        return frozenset(document for document, held in self.labels.items() if held & wanted)
+        return replace(self, need=self.changed).id
 
 
 def mams(bench: Bench) -> Iterator[Score]:
@@ -158,23 +140,26 @@ def pairs(aspects: Sequence[str]) -> list[InstructedQuery]:
 def _scores(
     bench: Bench, task: str, rows: Sequence[LabelledRow], aspects: Mapping[str, tuple[str, ...]]
 ) -> Iterator[Score]:
-    limit = MOST_REVIEWS if bench.limit is None else min(bench.limit, MOST_REVIEWS)
-    reviews = _read(sample(rows, limit, seed=bench.seed), aspects)
-    queries = [query for query in pairs(list(aspects)) if reviews.relevant[query.need]]
-    removed = _removed(queries, reviews)
+    chosen = sample(rows, bench.at_most(MOST_REVIEWS), seed=bench.seed)
+    documents, answering = documents_of(chosen), _relevant(chosen, aspects)
+    queries = [query for query in pairs(list(aspects)) if answering[query.need]]
+    searched = {query.id for query in queries}
+    turned = [query for query in queries if query.changed_id in searched]  # the others change to what nothing answers
+    lost = {query.id: answering[query.need] - answering[query.changed] for query in turned}
+    removed = {pair: reviews for pair, reviews in lost.items() if reviews}
     if not removed:
         problem = "no aspect with both complaints and praise"
         raise InputError(f"{rows[0].file} has {problem}.", hint="Raise --limit, or check the labels.")
     results = bench.search(
-        reviews.documents,
+        documents,
         [query.query for query in queries],
         instructions=[query.need.instruction for query in queries],
         mode="dense",
-        k=len(reviews.documents),  # the ranks of documents that lost their relevance reach all the way down
+        k=len(documents),  # the ranks of documents that lost their relevance reach all the way down
     )
     rankings: dict[str, ScoredIds] = {query.id: ranking for query, ranking in zip(queries, results, strict=True)}
-    relevant = {query.id: dict.fromkeys(reviews.relevant[query.need], 1) for query in queries}
-    note = f"dense, {len(queries)} pairs of query and instruction, {len(reviews.documents)} reviews"
+    relevant = {query.id: dict.fromkeys(answering[query.need], 1) for query in queries}
+    note = f"dense, {len(queries)} pairs of query and instruction, {len(documents)} reviews"
     gains = ranking_measures(rankings, relevant, ["nDCG@10"])["nDCG@10"]
     yield mean_score(task, "nDCG@10", gains, seed=bench.seed, scale=PERCENT, headline=True, note=note)
     changed = {query.id: rankings[query.changed_id] for query in queries if query.id in removed}
@@ -182,23 +167,14 @@ def _scores(
     yield mean_score(task, "p-MRR", values, seed=bench.seed, scale=PERCENT, headline=True, note=note)
 
 
-def _removed(queries: Sequence[InstructedQuery], reviews: Reviews) -> dict[str, frozenset[str]]:
-    """Return, per id of a pair, the reviews that its changed instruction makes irrelevant.
-
-    A pair is left out where there is no such review, or where nothing is relevant to the changed instruction.
-    """
-    removed = {query.id: reviews.relevant[query.need] - reviews.relevant[query.changed] for query in queries}
-    searched = {query.id for query in queries}
-    return {query.id: removed[query.id] for query in queries if removed[query.id] and query.changed_id in searched}
-
-
-def _read(rows: Sequence[LabelledRow], aspects: Mapping[str, tuple[str, ...]]) -> Reviews:
-    documents = documents_of(rows)
-    labels = {
-        document.id: frozenset(_label(row, aspect) for aspect in row.get("aspects", list))
-        for document, row in zip(documents, rows, strict=True)
-    }
-    return Reviews(documents, labels, aspects)
+def _relevant(rows: Sequence[LabelledRow], aspects: Mapping[str, tuple[str, ...]]) -> dict[Need, frozenset[str]]:
+    """Return the ids of the reviews that answer every need."""
+    held = {row.get("id", str): {_label(row, aspect) for aspect in row.get("aspects", list)} for row in rows}
+    relevant = {}
+    for need in _needs(list(aspects)):
+        wanted = {(category, need.polarity) for category in aspects[need.aspect]}
+        relevant[need] = frozenset(review for review, labels in held.items() if labels & wanted)
+    return relevant
 
 
 def _label(row: LabelledRow, aspect: object) -> tuple[str, str]:
@@ -211,10 +187,6 @@ def _label(row: LabelledRow, aspect: object) -> tuple[str, str]:
 
 def _needs(aspects: Sequence[str]) -> list[Need]:
     return [Need(aspect, polarity) for aspect in aspects for polarity in POLARITIES]
-
-
-def _pair_id(query: str, need: Need) -> str:
-    return "-".join([*query.split(), "under", need.aspect, need.polarity])
 
 
 _CONDITIONS = "conditions"
@@ -272,7 +244,7 @@ def conditions(bench: Bench) -> Iterator[Score]:
     by_metric: dict[str, list[Score]] = {"SICR": [], "WISE": []}
     for dimension in dimensions():
         cases = rankings_of(bench, dimension)
-        first = sum(all(ranks(case.original).get(document) == 1 for document in case.meeting) for case in cases)
+        first = sum(ranks(case.original).get(case.meeting) == 1 for case in cases)
         note = f"dense, {len(cases)} queries among {len(dimension.documents)} texts, {first} of them answered already"
         for metric, values in {"SICR": sicr_values(cases), "WISE": wise_values(cases)}.items():
             name = f"{dimension.name}, {metric}"
@@ -303,7 +275,7 @@ def rankings_of(bench: Bench, dimension: Dimension) -> list[ConditionRankings]:
             original=ranking_of[topic.query, ""],
             instructed=ranking_of[topic.query, condition.instruction],
             reversed=ranking_of[topic.query, condition.reversed_instruction],
-            meeting=[_text_id(topic, condition.name)],
+            meeting=_text_id(topic, condition.name),
             judged=len(topic.texts),
         )
         for condition in dimension.conditions

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,10 +145,6 @@ class Partners:
     kinds: tuple[Kind, ...]
     anchors: Rows
     rows: NDArray[np.int64]
-
-    def shares(self, criterion: Literal[0, 1]) -> NDArray[np.bool_]:
-        """Return (kinds,) whether the partners of each kind share the anchor's label under a criterion."""
-        return np.array([kind[criterion] for kind in self.kinds])
 
 
 def draw_partners(

@@ -76,29 +76,6 @@ def own_output_first(queries: Embeddings, pool: Embeddings, own: Rows) -> Floats
     return values
 
 
-def beats_negatives(queries: Embeddings, outputs: Embeddings, negatives: Sequence[Embeddings]) -> Floats:
-    """Return 1 for every query that is closer to its output than to any of its negatives: the items of IGS.
-
-    Queries (n, dim) are instruction and input together, outputs (n, dim) the right ones, and negatives n arrays (k,
-    dim) of wrong ones, k at least 1.
-
-    Source: the ICE benchmark's Instruction Guidance Strength, equation 2.
-    """
-    hardest = [cosines(query[None], wrong).max() for query, wrong in zip(queries, negatives, strict=True)]
-    return (cosines(queries, outputs) > np.array(hardest)).astype(np.float64)
-
-
-def margins(queries: Embeddings, outputs: Embeddings, negatives: Sequence[Embeddings]) -> Floats:
-    """Return by how much every query is closer to its output than to its negatives on average: the items of ITDS.
-
-    Times 100 their mean is what the paper prints. Arguments as for `beats_negatives`.
-
-    Source: the ICE benchmark's Instruction Target Differential Score, equation 3.
-    """
-    typical = [cosines(query[None], wrong).mean() for query, wrong in zip(queries, negatives, strict=True)]
-    return np.asarray(cosines(queries, outputs) - np.array(typical), dtype=np.float64)
-
-
 def encode_each(encoder: Encoder, texts: Sequence[str], instructions: Sequence[str]) -> Embeddings:
     """Return (n, dim) vectors of n texts, each under the instruction beside it; equal pairs are read once.
 

@@ -26,14 +26,14 @@ class ConditionRankings:
         original: ids with scores under no instruction.
         instructed: those under the condition.
         reversed: those under its denial.
-        meeting: ids of the documents that meet the condition, one at least.
+        meeting: id of the document that meets the condition.
         judged: documents judged for the query, whether they meet the condition or not: N.
     """
 
     original: ScoredIds
     instructed: ScoredIds
     reversed: ScoredIds
-    meeting: Collection[str]
+    meeting: str
     judged: int
 
 
@@ -95,39 +95,39 @@ def p_mrr_values(
 
 
 def sicr_values(queries: Sequence[ConditionRankings]) -> Floats:
-    """Return the share of every query's documents that comply strictly, 0 to 1; with one document that is SICR's item.
+    """Return 1 for every query whose document complies strictly, else 0: the items of SICR.
 
-    With R the rank of a document that meets the condition and S its score, it complies where R_ins < R_ori < R_rev and
-    S_ins > S_ori > S_rev. A document that was first already cannot comply. One that a ranking lacks has the rank after
-    its last and no score.
+    With R the rank of the document that meets the condition and S its score, it complies where R_ins < R_ori < R_rev
+    and S_ins > S_ori > S_rev. A document that was first already cannot comply. One that a ranking lacks has the rank
+    after its last and no score.
 
     Source: InfoSearch (2410.23841), Strict Instruction Compliance Ratio.
     """
     values = []
     for query in queries:
         rankings = (query.instructed, query.original, query.reversed)
-        places, scores = [ranks(ranking) for ranking in rankings], [dict(ranking) for ranking in rankings]
-        complying = 0
-        for document in set(query.meeting):
-            first, middle, last = (place.get(document, len(place) + 1) for place in places)
-            high, between, low = (score.get(document, -np.inf) for score in scores)
-            complying += first < middle < last and high > between > low
-        values.append(complying / len(set(query.meeting)))
+        first, middle, last = (_rank(ranking, query.meeting) for ranking in rankings)
+        high, between, low = (dict(ranking).get(query.meeting, -np.inf) for ranking in rankings)
+        values.append(float(first < middle < last and high > between > low))
     return np.array(values)
 
 
 def wise_values(queries: Sequence[ConditionRankings]) -> Floats:
-    """Return WISE of every query, -1 to 1: the mean of `wise` over its documents that meet the condition.
+    """Return WISE of every query's document, -1 to 1; see `wise`.
 
     Source: InfoSearch (2410.23841), Weighted Instruction Sensitivity Evaluation.
     """
     values = []
     for query in queries:
-        places = [ranks(ranking) for ranking in (query.original, query.instructed, query.reversed)]
-        documents = set(query.meeting)
-        triples = ([place.get(document, len(place) + 1) for place in places] for document in documents)
-        values.append(sum(wise(*three, judged=query.judged) for three in triples) / len(documents))
+        rankings = (query.original, query.instructed, query.reversed)
+        values.append(wise(*(_rank(ranking, query.meeting) for ranking in rankings), judged=query.judged))
     return np.array(values)
+
+
+def _rank(ranking: ScoredIds, document: str) -> int:
+    """Return a document's rank, that after the last where the ranking lacks it."""
+    places = ranks(ranking)
+    return places.get(document, len(places) + 1)
 
 
 def wise(original: int, instructed: int, reversed_: int, *, judged: int) -> float:

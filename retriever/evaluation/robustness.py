@@ -51,8 +51,7 @@ def worded_scores(bench: Bench, source: LabelSource) -> Iterator[Score]:
 
     Source: Peng et al., "Answer is All You Need", ACL 2024, section 3.3.
     """
-    limit = MOST_TEXTS if bench.limit is None else min(MOST_TEXTS, bench.limit)
-    texts = balanced_sample(load_texts(bench.data, source), limit, seed=bench.seed)
+    texts = balanced_sample(load_texts(bench.data, source), bench.at_most(MOST_TEXTS), seed=bench.seed)
     wordings = [find_wordings(source.name, criterion) for criterion in source.criteria]
     instructions = [wording for own in wordings for kind in WORDING_KINDS for wording in own.of(kind)]
     views = dict(zip(instructions, bench.encoder.encode_many([text.text for text in texts], instructions), strict=True))
@@ -85,8 +84,8 @@ def instructed_queries(bench: Bench) -> Iterator[Score]:
     Source: Oh et al., "INSTRUCTIR: A Benchmark for Instruction Following of Information Retrieval Models", 2024.
     """
     documents = documents_of(read_rows(bench.data, DataFile.PASSAGES))
-    limit = MOST_QUERIES if bench.limit is None else min(MOST_QUERIES, bench.limit)
-    queries = sample(_queries(read_rows(bench.data, DataFile.WEB_QUERIES), documents), limit, seed=bench.seed)
+    queries = _queries(read_rows(bench.data, DataFile.WEB_QUERIES), documents)
+    queries = sample(queries, bench.at_most(MOST_QUERIES), seed=bench.seed)
     pairs = [(query, instruction) for query in queries for instruction in query.instructions]
     results = bench.search(
         documents,

@@ -75,6 +75,10 @@ class Bench:
     limit: int | None = None
     seed: int = 0
 
+    def at_most(self, most: int) -> int:
+        """Return the limit of a task that never looks at more items than ``most``."""
+        return most if self.limit is None else min(self.limit, most)
+
 
 TaskFunction: TypeAlias = Callable[[Bench], "Iterator[Score]"]
 

@@ -126,9 +126,9 @@ def groups() -> dict[str, frozenset[str]]:
 
 
 def _labelled_grids(bench: Bench, files: Mapping[str, Sequence[UnmetKind]]) -> Iterator[Grid]:
-    limit = MOST_TEXTS if bench.limit is None else min(MOST_TEXTS, bench.limit)
+    limit, wordings = bench.at_most(MOST_TEXTS), _wordings(bench.limit)
     for kinds in files.values():
-        yield kinds_grid(bench.data, kinds, limit=limit, wordings=_wordings(bench.limit), seed=bench.seed)
+        yield kinds_grid(bench.data, kinds, limit=limit, wordings=wordings, seed=bench.seed)
 
 
 def _wordings(limit: int | None) -> int | None:

@@ -24,7 +24,7 @@ from retriever.encoders.checkpoint import (
 from retriever.encoders.lora import ADAPTER
 from retriever.encoders.methods import EncoderOptions, build, encoder_class
 from retriever.encoders.transformers_backbone import TransformersBackbone, load_trainable
-from retriever.training.adapters import Adapted, AdapterKind, AdapterSettings, attach, layer_names
+from retriever.training.adapters import Adapted, AdapterSettings, attach, layer_names
 
 # Rows of length 1 differ by this much at most after merging and rounding the adapter.
 SAVED_TOLERANCE = {torch.float32: 0.02, torch.bfloat16: 0.15}
@@ -87,7 +87,7 @@ def _trainable(folder: Path, backbone: TransformersBackbone, learned: Mapping[st
     layers = load_file(folder / LAYERS_FILE) if (folder / LAYERS_FILE).exists() else {}
     if layers:
         depth = sum(any(name.startswith(f"{layer}.") for name in layers) for layer in layer_names(backbone))
-        settings = AdapterSettings(kind=AdapterKind.LAYERS, layers=depth, look_ahead=length, dropout=dropout)
+        settings = AdapterSettings(kind="layers", layers=depth, look_ahead=length, dropout=dropout)
         adapted = attach(backbone, settings)
     elif (folder / ADAPTER).exists():
         peft: Any = load_adapter(backbone, folder, trainable=True)

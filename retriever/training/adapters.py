@@ -8,10 +8,9 @@ inputs is switched on for one pass at a time.
 import math
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
@@ -76,13 +75,6 @@ def _set(stack: ExitStack, target: Any, name: str, value: float | bool) -> None:
 TRAINED_SHARE = 0.25  # of the layers, when whole layers are trained (InstEmb, section 4)
 
 
-class AdapterKind(StrEnum):
-    """The kind of parameters that are trained."""
-
-    LORA = "lora"
-    LAYERS = "layers"
-
-
 @dataclass(frozen=True, slots=True)
 class AdapterSettings(Settings):
     """Settings of which part of the model is trained, and how much of it.
@@ -100,7 +92,7 @@ class AdapterSettings(Settings):
             are read without gradients, which is faster.
     """
 
-    kind: AdapterKind = AdapterKind.LORA
+    kind: Literal["lora", "layers"] = "lora"
     rank: AtLeastOne = 20
     alpha: AtLeastOne = 40
     dropout: Dropout = 0.0
@@ -127,21 +119,11 @@ class TrainableBackbone(TransformersBackbone):
             return super().forward(embeddings, mask=mask, positions=positions, cache=cache)
 
 
-@dataclass(frozen=True, slots=True)
-class _TrainedWeight:
-    """One weight of an unfrozen layer: the module that holds it, and both versions of it."""
-
-    module: nn.Module
-    attribute: str
-    trained: nn.Parameter
-    original: nn.Parameter
-
-
 class Adapted:
     """A backbone with what is trained of it, made by `attach`.
 
     With an adapter there is a PEFT model around the backbone and no unfrozen weights, with whole layers it is the other
-    way round. The look-ahead embeddings are (L, d), None for none.
+    way round; ``original`` are the values that these had before. The look-ahead embeddings are (L, d), None for none.
     """
 
     def __init__(
@@ -149,19 +131,19 @@ class Adapted:
         backbone: TrainableBackbone,
         settings: AdapterSettings,
         peft: PeftModel | None,
-        weights: Mapping[str, _TrainedWeight],
+        original: Mapping[str, Tensor],
         look_ahead: nn.Parameter | None,
     ) -> None:
         self.backbone = backbone
         self.settings = settings
         self.peft = peft
         self.look_ahead = look_ahead
-        self._weights = dict(weights)
+        self._original = original
 
     @property
     def parameters(self) -> dict[str, nn.Parameter]:
         """The trained parameters by name, all float32, in an order that does not change."""
-        trained = {name: weight.trained for name, weight in self._weights.items()}
+        trained: dict[str, nn.Parameter] = {name: self.backbone.model.get_parameter(name) for name in self._original}
         if self.peft is not None:
             trained |= {name: weight for name, weight in self.peft.named_parameters() if weight.requires_grad}
         return trained | {name: values for name, values in self.learned.items() if values.requires_grad}
@@ -179,21 +161,14 @@ class Adapted:
     @property
     def layers(self) -> dict[str, Tensor]:
         """The unfrozen layers' weights under the names they have in the model; empty with a LoRA adapter."""
-        return {name: weight.trained.detach() for name, weight in self._weights.items()}
+        return {name: parameter.detach() for name, parameter in self.parameters.items() if name in self._original}
 
     @contextmanager
     def base(self) -> Iterator[None]:
         """Within the block the model is the untrained one, without dropout: InstEmb's teacher needs no second copy."""
-        with dropout_at(self.backbone.model, 0.0):
-            if self.peft is not None:
-                with self.peft.disable_adapter():
-                    yield
-                return
-            try:
-                self._place(trained=False)
-                yield
-            finally:
-                self._place(trained=True)
+        untrained = self.holding(self._original) if self.peft is None else self.peft.disable_adapter()
+        with dropout_at(self.backbone.model, 0.0), untrained:
+            yield
 
     @property
     def values(self) -> dict[str, Tensor]:
@@ -202,8 +177,8 @@ class Adapted:
 
     @contextmanager
     def holding(self, values: Mapping[str, Tensor]) -> Iterator[None]:
-        """Within the block the trained parameters have other values, one tensor for each of them."""
-        parameters = self.parameters
+        """Within the block those of the trained parameters that ``values`` names have other values."""
+        parameters = {name: parameter for name, parameter in self.parameters.items() if name in values}
         own = {name: parameter.data for name, parameter in parameters.items()}
         try:
             for name, parameter in parameters.items():
@@ -213,18 +188,12 @@ class Adapted:
             for name, parameter in parameters.items():
                 parameter.data = own[name]
 
-    @contextmanager
-    def dropout(self, rate: float | None = None) -> Iterator[None]:
+    def dropout(self, rate: float | None = None) -> AbstractContextManager[None]:
         """Within the block a share of attention probabilities and LoRA inputs is zeroed; 0 is as at inference.
 
         The share is ``rate``, or the settings' own.
         """
-        with dropout_at(self.backbone.model, self.settings.dropout if rate is None else rate):
-            yield
-
-    def _place(self, *, trained: bool) -> None:
-        for weight in self._weights.values():
-            setattr(weight.module, weight.attribute, weight.trained if trained else weight.original)
+        return dropout_at(self.backbone.model, self.settings.dropout if rate is None else rate)
 
 
 def attach(backbone: TransformersBackbone, settings: AdapterSettings, *, peft: PeftModel | None = None) -> Adapted:
@@ -242,9 +211,9 @@ def attach(backbone: TransformersBackbone, settings: AdapterSettings, *, peft: P
     if backbone.device.type == "cpu":
         # The fused kernel's backward pass takes 3 to 10 times as long on short prompts in bfloat16.
         backbone.model.set_attn_implementation("eager")
-    weights: dict[str, _TrainedWeight] = {}
-    if settings.kind == AdapterKind.LAYERS:
-        weights = _unfreeze(backbone, settings)
+    original: dict[str, Tensor] = {}
+    if settings.kind == "layers":
+        original = _unfreeze(backbone, settings)
     elif peft is None:
         peft = _add_lora(backbone, settings)
     if peft is not None:
@@ -255,7 +224,7 @@ def attach(backbone: TransformersBackbone, settings: AdapterSettings, *, peft: P
     if settings.look_ahead:
         started = untrained_look_ahead(trainable, settings.look_ahead).float()
         look_ahead = nn.Parameter(started, requires_grad=settings.train_look_ahead)
-    return Adapted(trainable, settings, peft, weights, look_ahead)
+    return Adapted(trainable, settings, peft, original, look_ahead)
 
 
 def _add_lora(backbone: TransformersBackbone, settings: AdapterSettings) -> PeftModel:
@@ -293,19 +262,18 @@ def _prepare_lora(model: nn.Module) -> None:
                 module.lora_dropout[adapter] = nn.Dropout(0.0).train(False)
 
 
-def _unfreeze(backbone: TransformersBackbone, settings: AdapterSettings) -> dict[str, _TrainedWeight]:
+def _unfreeze(backbone: TransformersBackbone, settings: AdapterSettings) -> dict[str, Tensor]:
+    """Make the last layers' weights float32 parameters to be trained; return the values they had."""
     model: nn.Module = backbone.model
     model.requires_grad_(False)
-    weights = {}
+    original: dict[str, Tensor] = {}
     quarter = math.ceil(len(layer_names(backbone)) * TRAINED_SHARE)
     for layer in _last_layers(backbone, quarter if settings.layers is None else settings.layers):
-        for name, original in list(model.get_submodule(layer).named_parameters(prefix=layer)):
-            holder, _, attribute = name.rpartition(".")
-            module = model.get_submodule(holder)
-            trained = nn.Parameter(original.detach().clone().float())
-            setattr(module, attribute, trained)
-            weights[name] = _TrainedWeight(module, attribute, trained, original)
-    return weights
+        for name, weight in model.get_submodule(layer).named_parameters(prefix=layer):
+            original[name] = weight.data
+            weight.data = weight.detach().clone().float()
+            weight.requires_grad_()
+    return original
 
 
 def _linear_layers(backbone: TransformersBackbone) -> dict[str, nn.Module]:

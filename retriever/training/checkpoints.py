@@ -8,7 +8,6 @@ states/step-00000120/
 """
 
 import json
-import os
 import shutil
 import time
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ from torch import Tensor, nn
 
 from retriever.core.environment import versions
 from retriever.core.errors import CheckpointError, TrainingError, UsageError
-from retriever.core.paths import make_folder, new_folder
+from retriever.core.paths import atomic_write, make_folder, new_folder
 from retriever.core.types import JSON
 from retriever.encoders.checkpoint import reading_weights
 from retriever.encoders.sources import check_manifest, write_manifest
@@ -75,8 +74,7 @@ class TrainingCheckpoints:
 
     def newest(self) -> Path | None:
         """Return the newest whole state, or None."""
-        states = sorted(self.folder.glob("step-*"))
-        return states[-1] if states else None
+        return max(self.folder.glob("step-*"), default=None)
 
     def save(
         self, parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.Optimizer, position: Position
@@ -207,9 +205,8 @@ class RunRecord:
     def rewind(self, step: int) -> None:
         """Forget what came after a step: the run goes on from there. A line cut short by a crash goes too."""
         kept = [row for row in self.rows() if row["step"] <= step]
-        draft = self.folder / f".{LOSSES_FILE}"
-        draft.write_text("".join(json.dumps(row) + "\n" for row in kept))
-        os.replace(draft, self.folder / LOSSES_FILE)  # noqa: PTH105 - the same on every system
+        with atomic_write(self.folder / LOSSES_FILE, private=False) as file:
+            file.writelines(f"{json.dumps(row)}\n".encode() for row in kept)
 
     def rows(self) -> list[dict[str, float]]:
         """Return every step on record, oldest first."""

@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -20,12 +20,9 @@ from retriever.training.adapters import AdapterSettings
 from retriever.training.loop import LoopSettings
 from retriever.training.methods import DEFAULT, METHODS, TrainingMethod, find_method
 from retriever.training.negatives import MINING_MARGIN, Margin
-from retriever.training.objectives.base import BatchSettings
+from retriever.training.objectives.base import BatchSettings, ObjectiveSettings
+from retriever.training.objectives.distillation import FusionSettings, SimilaritySettings
 from retriever.training.settings import Count, Settings, problem
-
-if TYPE_CHECKING:
-    from retriever.training.objectives.base import ObjectiveSettings
-    from retriever.training.objectives.distillation import FusionSettings, SimilaritySettings
 
 _T = TypeVar("_T")
 
@@ -36,10 +33,7 @@ _VISITS = 1500  # rows read at least, over all epochs
 _MOST_EPOCHS = 4
 
 _MOST_BYTES = 32_768  # of a file of settings: brackets nested by the hundred thousand take minutes to refuse
-_OPTIONAL = {
-    "similarity": "retriever.training.objectives.distillation:SimilaritySettings",
-    "fusion": "retriever.training.objectives.distillation:FusionSettings",
-}
+_OPTIONAL = {"similarity": SimilaritySettings, "fusion": FusionSettings}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,27 +73,28 @@ class FinetuneConfig:
     """
 
     method: TrainingMethod
-    objective: "ObjectiveSettings"
+    objective: ObjectiveSettings
     adapter: AdapterSettings = field(default_factory=AdapterSettings)
     loop: LoopSettings = field(default_factory=LoopSettings)
     batch: BatchSettings = field(default_factory=BatchSettings)
     data: DataSettings = field(default_factory=DataSettings)
-    similarity: "SimilaritySettings | None" = None
-    fusion: "FusionSettings | None" = None
+    similarity: SimilaritySettings | None = None
+    fusion: FusionSettings | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings by section, sections that are off left out."""
-        sections: dict[str, Any] = {"method": self.method.name}
-        for name in _sections(self):
-            sections[name] = json.loads(json.dumps(asdict(getattr(self, name))))
-        return sections
+        names = [setting.name for setting in fields(self) if setting.name != "method"]
+        given = {name: asdict(getattr(self, name)) for name in names if getattr(self, name) is not None}
+        sections: dict[str, Any] = json.loads(json.dumps(given))
+        return {"method": self.method.name, **sections}
 
     def to_toml(self) -> str:
         """Return the text of a file that `read_config` reads back as this very object."""
-        lines = [f"method = {json.dumps(self.method.name)}"]
-        for name in _sections(self):
+        sections = self.to_json()
+        lines = [f"method = {json.dumps(sections.pop('method'))}"]
+        for name, values in sections.items():
             lines += ["", f"[{name}]"]
-            given = {key: value for key, value in self.to_json()[name].items() if value is not None}
+            given = {key: value for key, value in values.items() if value is not None}
             lines += [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in given.items()]
         return "\n".join(lines) + "\n"
 
@@ -113,7 +108,7 @@ def default_config(method: TrainingMethod, *, rows: int, continued: bool = False
     config = FinetuneConfig(method, resolve(method.settings)(), loop=loop)
     for changes in (method.defaults, method.continued if continued else {}):
         for section, values in changes.items():
-            default = getattr(config, section) or resolve(_OPTIONAL[section])()
+            default = getattr(config, section) or _OPTIONAL[section]()
             config = replace(config, **{section: replace(default, **values)})
     return config
 
@@ -149,7 +144,7 @@ def read_config(
         if not isinstance(values, Mapping):
             raise UsageError(f"{path}: {section} is a section, not a value.", hint=f"Write [{section}] above its keys.")
         default = getattr(config, section)
-        kind = resolve(_OPTIONAL[section]) if default is None else type(default)
+        kind = _OPTIONAL[section] if default is None else type(default)
         config = replace(config, **{section: _section(kind, default, values, f"{path}, [{section}]")})
     return config
 
@@ -185,11 +180,3 @@ def _section(kind: type[_T], default: _T | None, values: Mapping[str, Any], plac
         raise UsageError(f"{place}: {problem(key, values.get(key), error)}", hint="Correct the file.") from error
     except UsageError as error:
         raise UsageError(f"{place}: {error.message}", hint=error.hint) from error
-
-
-def _sections(config: FinetuneConfig) -> list[str]:
-    return [
-        setting.name
-        for setting in fields(config)
-        if setting.name != "method" and getattr(config, setting.name) is not None
-    ]

@@ -2,11 +2,11 @@
 
 Source: "General-Purpose Instruction-Aware Text Embeddings via Dual-Level Contrastive Learning". The steps, in order:
 length, language, duplicates, votes of expert encoders, a judge, hard negatives. A step that lacks what it needs is
-skipped, and the report says so.
+skipped, and the report says so; there is no judge yet.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -18,10 +18,10 @@ from retriever.core.errors import InputError, OutputError, UsageError
 from retriever.core.paths import atomic_write, writing
 from retriever.core.protocols import Encoder
 from retriever.core.results import SCHEMA_VERSION
-from retriever.core.types import BadRow
 from retriever.training.curation_filters import (
+    LEAST_CHARACTERS,
+    MOST_CHARACTERS,
     Dropped,
-    LengthLimits,
     StepReport,
     duplicates,
     language_problem,
@@ -29,47 +29,23 @@ from retriever.training.curation_filters import (
     step_report,
 )
 from retriever.training.negatives import MiningOptions, embed_queries, mine_answers
-from retriever.training.rows import TrainingRow, read_training_rows
+from retriever.training.rows import TrainingRow, TrainingRows, read_training_rows
 
 
-@dataclass(frozen=True, slots=True)
-class Expert:
-    """An encoder under the name its votes are reported by."""
-
-    name: str
-    encoder: Encoder
-
-
-@dataclass(frozen=True, slots=True)
-class Vote:
-    """The scores (rows,) that one expert gave to rows, cosines of instructed text and answer, and their median."""
-
-    expert: str
-    scores: NDArray[np.float32]
-    median: float
-
-    @property
-    def approves(self) -> NDArray[np.bool_]:
-        """Which rows lie above the median, (rows,)."""
-        return self.scores > self.median
-
-
-def vote(rows: Sequence[TrainingRow], expert: Expert) -> Vote:
-    """Score at least one row by an expert: sim(instruction + input, output).
+def vote(rows: Sequence[TrainingRow], expert: Encoder) -> NDArray[np.float32]:
+    """Score rows (rows,) by an expert encoder: sim(instruction + input, output).
 
     The text is read under the row's instruction, in the way the encoder reads instructions; the answer, or first
     positive, under the default one.
 
     Source: "General-Purpose Instruction-Aware Text Embeddings via Dual-Level Contrastive Learning", GEDI pipeline.
     """
-    queries = embed_queries(rows, expert.encoder)
-    outputs = expert.encoder.encode([row.answer for row in rows])
-    scores = np.asarray((queries * outputs).sum(axis=1), dtype=np.float32)
-    return Vote(expert.name, scores, float(np.median(scores)))
+    outputs = expert.encode([row.answer for row in rows])
+    return np.asarray((embed_queries(rows, expert) * outputs).sum(axis=1), dtype=np.float32)
 
 
-Judge: TypeAlias = Callable[[TrainingRow], bool]
-"""Whether a row's output follows its instruction."""
+Experts: TypeAlias = Mapping[str, Encoder]
+"""Encoders by the names that their votes are reported by."""
 
 Announce: TypeAlias = Callable[[str], None]
 
@@ -81,14 +57,18 @@ class CurationOptions:
     """Settings of how rows are curated.
 
     Attributes:
-        judge: asked about every row that came so far; None skips the step.
+        most_characters: of a question, text or answer.
         announce: called with the name of each step as it begins.
     """
 
-    lengths: LengthLimits = field(default_factory=LengthLimits)
+    most_characters: int = MOST_CHARACTERS
     mining: MiningOptions = field(default_factory=MiningOptions)
-    judge: Judge | None = None
     announce: Announce = lambda step: None
+
+    def __post_init__(self) -> None:
+        if self.most_characters < LEAST_CHARACTERS:
+            limits = f"{LEAST_CHARACTERS} to {self.most_characters}"
+            raise UsageError(f"A field cannot have {limits} characters.", hint="The usual limits are 4 and 1024.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,22 +83,19 @@ class Curated:
         return [line for step in self.steps for line in step.lines()]
 
 
-def curate(
-    rows: Sequence[TrainingRow], experts: Sequence[Expert] = (), options: CurationOptions | None = None
-) -> Curated:
+def curate(rows: Sequence[TrainingRow], experts: Experts, options: CurationOptions) -> Curated:
     """Return the rows worth learning from; the experts vote, and the first of them mines the hard negatives."""
-    chosen = options or CurationOptions()
     steps: dict[str, Callable[[list[TrainingRow]], tuple[list[TrainingRow], StepReport]]] = {
-        "length": lambda left: _filter("length", left, lambda row: length_problem(row, chosen.lengths)),
+        "length": lambda left: _filter("length", left, lambda row: length_problem(row, options.most_characters)),
         "language": lambda left: _filter("language", left, language_problem),
         "duplicates": lambda left: _drop("duplicates", left, list(duplicates(left))),
         "experts": lambda left: _votes(left, experts),
-        "judge": lambda left: _judge(left, chosen.judge),
-        "hard negatives": lambda left: _negatives(left, experts, chosen.mining),
+        "judge": lambda left: (left, StepReport("judge", len(left), skipped="no judge was given")),
+        "hard negatives": lambda left: _negatives(left, experts, options.mining),
     }
     left, reports = list(rows), []
     for name, step in steps.items():
-        chosen.announce(name)
+        options.announce(name)
         left, report = step(left)
         reports.append(report)
     return Curated(left, reports)
@@ -137,43 +114,39 @@ def _drop(
     return [row for row in rows if id(row) not in gone], step_report(step, len(rows), dropped, notes=notes)
 
 
-def _votes(rows: list[TrainingRow], experts: Sequence[Expert]) -> tuple[list[TrainingRow], StepReport]:
+def _votes(rows: list[TrainingRow], experts: Experts) -> tuple[list[TrainingRow], StepReport]:
     """Keep the rows that lie above every expert's median over the rows that came so far."""
     if not experts or not rows:
         return rows, StepReport("experts", len(rows), skipped=_NO_EXPERTS if rows else "no rows are left")
-    votes = [vote(rows, expert) for expert in experts]
+    votes = {name: vote(rows, expert) for name, expert in experts.items()}
+    medians = {name: float(np.median(scores)) for name, scores in votes.items()}
     dropped = []
     for place, row in enumerate(rows):
-        against = [judge.expert for judge in votes if not judge.approves[place]]
+        against = [name for name, scores in votes.items() if not scores[place] > medians[name]]
         if against:
             dropped.append(Dropped(row, f"not above the median of {' and '.join(against)}"))
-    notes = [f"{judge.expert}: median {judge.median:.3f}" for judge in votes]
+    notes = [f"{name}: median {median:.3f}" for name, median in medians.items()]
     return _drop("experts", rows, dropped, notes)
 
 
-def _judge(rows: list[TrainingRow], judge: Judge | None) -> tuple[list[TrainingRow], StepReport]:
-    if judge is None:
-        return rows, StepReport("judge", len(rows), skipped="no judge was given")
-    return _filter("judge", rows, lambda row: "" if judge(row) else "the judge found that the answer does not follow")
-
-
 def _negatives(
-    rows: list[TrainingRow], experts: Sequence[Expert], options: MiningOptions
+    rows: list[TrainingRow], experts: Experts, options: MiningOptions
 ) -> tuple[list[TrainingRow], StepReport]:
     """Give every row hard negatives beside its own; no row is dropped."""
     if not experts or not rows:
         return rows, StepReport("hard negatives", len(rows), skipped=_NO_EXPERTS if rows else "no rows are left")
-    mined = mine_answers(rows, experts[0].encoder, options)
+    name, encoder = next(iter(experts.items()))
+    mined = mine_answers(rows, encoder, options)
     filled = [
         replace(
             row,
-            negatives=tuple(dict.fromkeys((*row.negatives, *hard.answers)))[: max(options.count, len(row.negatives))],
+            negatives=tuple(dict.fromkeys((*row.negatives, *hard)))[: max(options.count, len(row.negatives))],
         )
         for row, hard in zip(rows, mined.rows, strict=True)
     ]
     counts = [len(row.negatives) for row in filled]
     notes = [
-        f"{sum(counts)} negatives for {sum(map(bool, counts))} rows, mined by {experts[0].name}",
+        f"{sum(counts)} negatives for {sum(map(bool, counts))} rows, mined by {name}",
         f"{mined.skipped} candidates over {options.margin:.0%} of the right answer's similarity were skipped",
     ]
     return filled, step_report("hard negatives", len(rows), [], notes=notes)
@@ -184,40 +157,28 @@ SUFFIXES = (".jsonl", ".ndjson")
 
 @dataclass(frozen=True, slots=True)
 class CurationReport:
-    """The report of a curation.
-
-    Attributes:
-        read: good rows of the input.
-        bad: the first of them.
-    """
+    """The report of a curation: the rows that were read, and those that are left of them and were written."""
 
     output: Path
-    read: int
+    source: TrainingRows
     curated: Curated
-    mappings: Mapping[str, str]
-    skipped: int = 0
-    bad: Sequence[BadRow] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
         return {
             "schema_version": SCHEMA_VERSION,
             "output": str(self.output),
-            "mappings": dict(self.mappings),
-            "read": self.read,
+            "mappings": dict(self.source.mappings),
+            "read": len(self.source.rows),
             "written": len(self.curated.rows),
-            "skipped": self.skipped,
-            "quarantined": [asdict(row) for row in self.bad],
+            "skipped": self.source.skipped,
+            "quarantined": [asdict(row) for row in self.source.bad],
             "steps": [step.to_json() for step in self.curated.steps],
         }
 
 
 def curate_file(
-    source: str | Path,
-    output: Path,
-    experts: Callable[[], Sequence[Expert]] = tuple,
-    options: CurationOptions | None = None,
-    encoding: str | None = None,
+    source: str | Path, output: Path, experts: Callable[[], Experts], options: CurationOptions, encoding: str | None
 ) -> CurationReport:
     """Curate one file of questions and answers, as `read_training_rows` reads them, into JSON Lines.
 
@@ -226,10 +187,11 @@ def curate_file(
     read, since loading takes longer than finding a mistake in them.
 
     Raises:
-        InputError: the source cannot be read, the output is no place for rows, or no row is left.
+        InputError: the source cannot be read or is the output, or no row is left.
+        UsageError: the output is no .jsonl file.
         OutputError: the output cannot be written.
     """
-    check_output(source, output)
+    _check_output(source, output)
     rows = read_training_rows([source], encoding=encoding)
     curated = curate(rows.rows, experts(), options)
     if not curated.rows:
@@ -239,18 +201,13 @@ def curate_file(
             f"{''.join(f', {count} for {reason!r}' for reason, count in list(most.reasons.items())[:2])}.",
             hint=f"Nothing was written to {output}.",
         )
-    write_rows(output, curated.rows)
-    return CurationReport(output, len(rows.rows), curated, rows.mappings, rows.skipped, rows.bad)
+    with writing(output, "OUT"), atomic_write(output, private=False) as file:
+        file.writelines(f"{json.dumps(row.to_json(), ensure_ascii=False)}\n".encode() for row in curated.rows)
+    return CurationReport(output, rows, curated)
 
 
-def check_output(source: str | Path, output: Path) -> None:
-    """Refuse an output that could not be written, before anything is read.
-
-    Raises:
-        UsageError: it is no .jsonl file.
-        OutputError: it is a folder, or in a folder that is not there.
-        InputError: it is the source.
-    """
+def _check_output(source: str | Path, output: Path) -> None:
+    """Refuse an output that could not be written, before anything is read."""
     if output.suffix not in SUFFIXES:
         raise UsageError(f"{output} cannot be written: rows go to JSON Lines.", hint="Name a .jsonl file.")
     if output.is_dir():
@@ -259,13 +216,3 @@ def check_output(source: str | Path, output: Path) -> None:
         raise OutputError(f"{output} cannot be written: there is no folder {output.parent}.", hint="Make it first.")
     if output.exists() and Path(source).exists() and output.samefile(source):
         raise InputError(f"{output} is the input.", hint="Name another file, so that no row is lost.")
-
-
-def write_rows(output: Path, rows: Iterable[TrainingRow]) -> None:
-    """Write rows as JSON Lines, so that the file is there whole or not at all.
-
-    Raises:
-        OutputError: it cannot be written.
-    """
-    with writing(output, "OUT"), atomic_write(output, private=False) as file:
-        file.writelines(f"{json.dumps(row.to_json(), ensure_ascii=False)}\n".encode() for row in rows)

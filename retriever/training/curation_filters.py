@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from retriever.core.errors import UsageError
 from retriever.core.text import shortened
 from retriever.core.words import STOPWORDS
 from retriever.training.rows import TrainingRow, normalise_answer, normalise_text
@@ -133,35 +132,25 @@ _FOREIGN = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LengthLimits:
-    """Characters a field may have, blanks at its ends aside; ``least_output`` is for answers alone: "toy" is one."""
-
-    least: int = 4
-    least_output: int = 1
-    most: int = 1024
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.least_output <= self.least <= self.most:
-            raise UsageError(
-                f"A field cannot have {self.least} to {self.most} characters.", hint="The usual limits are 4 and 1024."
-            )
+LEAST_CHARACTERS = 4  # of a field, blanks at its ends aside
+LEAST_ANSWER = 1  # character: "toy" is an answer
+MOST_CHARACTERS = 1024
 
 
-def length_problem(row: TrainingRow, limits: LengthLimits) -> str:
+def length_problem(row: TrainingRow, most: int = MOST_CHARACTERS) -> str:
     """Return which field of a row is too short or too long, or nothing.
 
     An instruction that the file does not have stands for the encoder's default and passes.
     """
-    named = [("text", row.text, limits.least)]
-    named += [("instruction", row.instruction, limits.least)] if row.instruction else []
-    named += [("answer", output, limits.least_output) for output in row.right]
+    named = [("text", row.text, LEAST_CHARACTERS)]
+    named += [("instruction", row.instruction, LEAST_CHARACTERS)] if row.instruction else []
+    named += [("answer", output, LEAST_ANSWER) for output in row.right]
     for name, value, least in named:
         length = len(value.strip())
         if length < least:
             return f"{name} under {least} characters"
-        if length > limits.most:
-            return f"{name} over {limits.most} characters"
+        if length > most:
+            return f"{name} over {most} characters"
     return ""
 
 

@@ -10,7 +10,8 @@ attention. With our merged products but the layers of transformers it is 1.20 ti
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from itertools import groupby
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -45,14 +46,10 @@ def causal_blocks(lengths: Sequence[int], dtype: torch.dtype, device: torch.devi
     """Return sequences of some lengths, one behind the other, those of like length that are neighbours as one block."""
     blocks: list[Block] = []
     first = 0
-    for length in lengths:
-        if blocks and blocks[-1].length == length:
-            before = blocks.pop()
-            blocks.append(Block(before.first, before.count + 1, length, before.hidden))
-        else:
-            columns = torch.arange(length, device=device)
-            blocks.append(Block(first, 1, length, added(columns[:, None] < columns, dtype).view(1, 1, length, length)))
-        first += length
+    for length, alike in groupby(lengths):
+        count, columns = len(list(alike)), torch.arange(length, device=device)
+        blocks.append(Block(first, count, length, added(columns[:, None] < columns, dtype).view(1, 1, length, length)))
+        first += count * length
     return blocks
 
 
@@ -106,7 +103,8 @@ class PackedDecoder:
     def read(self, embeddings: Tensor, positions: Tensor, blocks: Sequence[Block]) -> Tensor:
         """Return the last hidden states (N, d) of embeddings (N, d) at positions (N,)."""
         cosines, sines = self._model.rotary_emb(embeddings, position_ids=positions.unsqueeze(0))  # (1, N, width)
-        angles = _Angles.of(cosines[0], sines[0])
+        first, second = sines.chunk(2, dim=-1)
+        angles = _Angles(cosines.transpose(0, 1), torch.cat([-first, second], dim=-1).transpose(0, 1))
         states, read_by_layer = embeddings, cast("Callable[..., Tensor]", _Layer.apply)
         for layer in self._layers:
             states = read_by_layer(states, angles, blocks, layer, *layer.trained)
@@ -121,19 +119,13 @@ class _Angles:
     cosines: Tensor
     sines: Tensor
 
-    @classmethod
-    def of(cls, cosines: Tensor, sines: Tensor) -> "_Angles":
-        first, second = sines.chunk(2, dim=-1)
-        return cls(cosines.unsqueeze(1), torch.cat([-first, second], dim=-1).unsqueeze(1))
-
     def turned(self, heads: Tensor, *, back: bool = False) -> Tensor:
         """Turn the halves of each head (N, H, width) against each other, or back."""
         first, second = heads.chunk(2, dim=-1)
         return (heads * self.cosines).addcmul_(torch.cat([second, first], dim=-1), self.sines, value=-1 if back else 1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Attended:
+class _Attended(NamedTuple):
     """What one block's attention is made of.
 
     Attributes:
@@ -179,11 +171,7 @@ class _Layer(torch.autograd.Function):
             gate, up = inner.chunk(2, dim=-1)
             opened = silu(gate)
             after = linear(opened * up, down.weight).add_(middle)
-        kept = [
-            tensor
-            for attention in attended
-            for tensor in (attention.queries, attention.keys, attention.values, attention.shares)
-        ]
+        kept = [tensor for attention in attended for tensor in attention]
         ctx.save_for_backward(states, normed, scale, mixed, middle, fed, feed_scale, inner, opened, *kept)
         ctx.angles, ctx.blocks, ctx.weights = angles, blocks, weights
         return after
@@ -252,34 +240,28 @@ def _attended(turned: Tensor, values: Tensor, block: Block, weights: LayerWeight
 
 def _attended_slope(mixed_slope: Tensor, attention: _Attended, block: Block, weights: LayerWeights) -> Tensor:
     """Return the gradients of queries, keys and values (n, heads + 2 groups, width) from that of what was found."""
-    slope = _by_group(
-        torch.unflatten(mixed_slope, 1, (weights.heads, -1)), block.count, weights
-    )  # (c g, share T, width)
+    slope = _by_group(mixed_slope, block.count, weights)  # (c g, share T, width)
     shares = torch.bmm(slope, attention.values.transpose(1, 2))  # (c g, share T, T)
     scores = torch._softmax_backward_data(shares, attention.shares, -1, attention.shares.dtype)
     queries = _side_by_side(torch.bmm(scores, attention.keys), block.count, weights) * weights.width**-0.5
-    keys, values = (
-        torch.bmm(scores.transpose(1, 2), attention.queries),
-        torch.bmm(attention.shares.transpose(1, 2), slope),
-    )
-    others = (torch.unflatten(part, 0, (block.count, -1)).transpose(1, 2).flatten(0, 1) for part in (keys, values))
+    keys = torch.bmm(scores.transpose(1, 2), attention.queries)  # (c g, T, width)
+    values = torch.bmm(attention.shares.transpose(1, 2), slope)  # (c g, T, width)
+    others = (_apart(part, block.count) for part in (keys, values))
     return torch.cat([torch.unflatten(queries, 1, (weights.heads, -1)), *others], dim=1)
 
 
 def _apart(heads: Tensor, count: int) -> Tensor:
-    """Return (c g, T, width) of the heads (c T, g, width) of c sequences."""
+    """Return (c g, T, width) of the heads (c T, g, width) of c sequences, or the other way round."""
     return torch.unflatten(heads, 0, (count, -1)).transpose(1, 2).flatten(0, 1)
 
 
 def _by_group(heads: Tensor, count: int, weights: LayerWeights) -> Tensor:
     """Return (c g, share T, width) of (c T, heads, width): the heads that attend to one head of keys, together."""
-    grouped = torch.unflatten(heads, 1, (weights.groups, -1))  # (c T, g, share, width)
-    split = torch.unflatten(grouped, 0, (count, -1))  # (c, T, g, share, width)
-    return split.permute(0, 2, 3, 1, 4).flatten(2, 3).flatten(0, 1)
+    shape = (count, -1, weights.groups, weights.heads // weights.groups, weights.width)
+    return heads.reshape(shape).permute(0, 2, 3, 1, 4).flatten(2, 3).flatten(0, 1)
 
 
 def _side_by_side(mixed: Tensor, count: int, weights: LayerWeights) -> Tensor:
     """Return (c T, heads width) of (c g, share T, width)."""
-    shared = torch.unflatten(mixed, 1, (weights.heads // weights.groups, -1))  # (c g, share, T, width)
-    split = torch.unflatten(shared, 0, (count, -1))  # (c, g, share, T, width)
-    return split.permute(0, 3, 1, 2, 4).flatten(2).flatten(0, 1)
+    shape = (count, weights.groups, weights.heads // weights.groups, -1, weights.width)
+    return mixed.reshape(shape).permute(0, 3, 1, 2, 4).flatten(2).flatten(0, 1)

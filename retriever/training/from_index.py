@@ -11,7 +11,7 @@ from retriever.core.text import normal_instruction
 from retriever.index.opened import opened
 from retriever.index.teaching.labels import NONE_OF_THESE
 from retriever.store.answers import PERSON
-from retriever.training.negatives import IndexedDocuments, Mined, MiningOptions, mine_documents
+from retriever.training.negatives import Mined, MiningOptions, mine_documents
 from retriever.training.pairs import HardNegatives
 from retriever.training.rows import TrainingRow, normalise_text
 from retriever.workspace import Index
@@ -81,7 +81,7 @@ def mine_index(
         UsageError: no view serves any row, and the view to fill is named; or the index is of sentences.
     """
     forbidden = {row.text_key for row in held_out}
-    negatives = [HardNegatives()] * len(rows)
+    negatives: list[HardNegatives] = [()] * len(rows)
     skipped = 0
     with Index(path, device=device) as index:
         if opened(index).store.parts:
@@ -92,14 +92,17 @@ def mine_index(
         served = [row for row in rows if row.positives or not passages]
         instructions = list(dict.fromkeys("" if row.positives else row.instruction for row in served))
         for instruction in instructions:
-            documents = _documents(index, instruction)
-            if documents is None:
+            source = opened(index).sources.read(instruction)
+            view = opened(index).sources.view(source)
+            searcher = None if view is None else opened(index).views.loaded(view)
+            if searcher is None or not searcher.complete:
                 continue
-            mined = mine_documents(rows, opened(index).sources.read(instruction).encoder, documents, options)
+            documents = opened(index).store.documents
+            mined = mine_documents(rows, source.encoder, searcher, instruction, documents, options)
             skipped += mined.skipped
             for place, hard in enumerate(mined.rows):
-                if hard.texts or hard.answers:
-                    negatives[place] = _without(hard, forbidden)
+                if hard:
+                    negatives[place] = tuple(text for text in hard if normalise_text(text) not in forbidden)
     mined = Mined(negatives, skipped)
     if not mined.served:
         raise UsageError(
@@ -107,23 +110,3 @@ def mine_index(
             hint=f"Fill one with `retriever index CORPUS --index {path} --instruction QUESTION`, or leave --index out.",
         )
     return mined
-
-
-def _documents(index: Index, instruction: str) -> IndexedDocuments | None:
-    """Return the index's complete view under an instruction, or None."""
-    sources = opened(index).sources
-    view = sources.view(sources.read(instruction))
-    if view is None:
-        return None
-    searcher = opened(index).views.loaded(view)
-    if not searcher.complete:
-        return None
-    documents = opened(index).store.documents
-    return IndexedDocuments(searcher, instruction, documents.texts, documents.known)
-
-
-def _without(negatives: HardNegatives, forbidden: set[str]) -> HardNegatives:
-    def kept(texts: Sequence[str]) -> tuple[str, ...]:
-        return tuple(text for text in texts if normalise_text(text) not in forbidden)
-
-    return HardNegatives(texts=kept(negatives.texts), answers=kept(negatives.answers))

@@ -8,10 +8,12 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
-from types import FrameType, TracebackType
-from typing import Any, Literal, TypeAlias
+from types import FrameType
+from typing import Literal, TypeAlias
 
 import torch
 from torch import nn
@@ -74,28 +76,23 @@ class Pace:
         )
 
 
-class Interrupts:
-    """Within the block a first SIGINT is noted, a second raised at once. Outside the main thread nothing changes."""
+@contextmanager
+def interrupts() -> Iterator[list[int]]:
+    """Within the block a first SIGINT joins the list, a second is raised. Outside the main thread nothing changes."""
+    noted: list[int] = []
 
-    def __init__(self) -> None:
-        self.asked = False
-        self._before: Any = None
-
-    def __enter__(self) -> "Interrupts":
-        if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGINT, self._note)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:
+    def note(number: int, frame: FrameType | None) -> None:
+        if noted:
             raise KeyboardInterrupt
-        self.asked = True
+        noted.append(number)
+
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, note) if main else None
+    try:
+        yield noted
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
 
 
 _NAMED_ROWS = 8  # of a batch, in a message
@@ -141,10 +138,11 @@ class LoopSettings(Settings):
 
 @dataclass(frozen=True, slots=True)
 class TrainingResult:
-    """Where a run stands at its end, and the steps of the whole run."""
+    """Where a run stands at its end, the steps of the whole run, and its record of every step done."""
 
     position: Position
     steps: int
+    rows: Sequence[Mapping[str, float]]
 
     @property
     def finished(self) -> bool:
@@ -207,7 +205,7 @@ class Trainer:
         position = self._start(resume=resume)
         pace = Pace(self.steps)
         began = saved = time.monotonic()
-        with Interrupts() as interrupts:
+        with interrupts() as interrupted:
             for epoch, number, batch in self._batches_from(position):
                 started = time.monotonic()
                 losses, rate = self._step(position.step, batch)
@@ -220,15 +218,15 @@ class Trainer:
                     on_progress(progress)
                     random.restore()
                 now = time.monotonic()
-                if interrupts.asked or (minutes is not None and now - began >= 60 * minutes):
+                if interrupted or (minutes is not None and now - began >= 60 * minutes):
                     break
                 if now - saved >= 60 * CHECKPOINT_MINUTES:
                     self.checkpoints.save(self.parameters, self.optimizer, position)
                     saved = now
             self.checkpoints.save(self.parameters, self.optimizer, position)
-            if interrupts.asked:
+            if interrupted:
                 raise KeyboardInterrupt
-        return TrainingResult(position, self.steps)
+        return TrainingResult(position, self.steps, self.record.rows())
 
     def _start(self, *, resume: bool) -> Position:
         newest = self.checkpoints.newest()
@@ -245,15 +243,14 @@ class Trainer:
         return position
 
     def _batches_from(self, position: Position) -> Iterator[tuple[int, int, Sequence[int]]]:
-        """Yield epoch, number in the epoch and row numbers of every batch that is left."""
-        left = self.steps - position.step
-        for epoch in range(position.epoch, self.settings.epochs):
-            first = position.batch if epoch == position.epoch else 0
-            for number, batch in list(enumerate(self.batches(epoch)))[first:]:
-                if left <= 0:
-                    return
-                left -= 1
-                yield epoch, number, batch
+        """Return epoch, number in the epoch and row numbers of every batch that is left."""
+        left = (
+            (epoch, number, batch)
+            for epoch in range(position.epoch, self.settings.epochs)
+            for number, batch in enumerate(self.batches(epoch))
+            if epoch > position.epoch or number >= position.batch
+        )
+        return islice(left, max(0, self.steps - position.step))
 
     def _step(self, step: int, batch: Sequence[int]) -> tuple[dict[str, float], float]:
         """Update the parameters once; return the losses and the learning rate."""

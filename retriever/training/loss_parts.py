@@ -1,7 +1,7 @@
 """The parts that losses are made of: cosines and cross entropy in full precision, InfoNCE, errors of similarities."""
 
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -39,9 +39,6 @@ def mean_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     return cross_entropy(full_precision(logits), targets, reduction="sum") / max(len(targets), 1)
 
 
-Scope = Literal["batch", "row"]
-
-
 @dataclass(frozen=True, slots=True)
 class Negatives:
     """Texts (..., B, H, d) that are wrong answers to one row alone, H places a row.
@@ -57,12 +54,11 @@ class Negatives:
         """Return negatives (B, H, d) of which every place is taken."""
         return cls(vectors, torch.ones(vectors.shape[-3:-1], dtype=torch.bool, device=vectors.device))
 
-    def beside(self, *others: "Negatives | None") -> "Negatives":
+    def beside(self, other: "Negatives") -> "Negatives":
         """Return these and the others, side by side, as one."""
-        every = [self, *(other for other in others if other is not None)]
         return Negatives(
-            torch.cat([part.vectors for part in every], dim=-2),  # (..., B, sum H, d)
-            torch.cat([part.mask for part in every], dim=-1),  # (B, sum H)
+            torch.cat([self.vectors, other.vectors], dim=-2),  # (..., B, sum H, d)
+            torch.cat([self.mask, other.mask], dim=-1),  # (B, sum H)
         )
 
     def cosines(self, anchors: Tensor) -> Tensor:
@@ -78,7 +74,6 @@ def infonce(
     temperature: float,
     groups: Tensor | None = None,
     own: Negatives | None = None,
-    scope: Scope = "batch",
 ) -> Tensor:
     """Return each row's loss (..., B): -log(exp(s_i+ / tau) / (exp(s_i+ / tau) + sum_j exp(s_ij- / tau))).
 
@@ -92,15 +87,12 @@ def infonce(
         temperature: tau.
         groups: (B,) ids of positive sets; a row's positive is no negative of a row of the same set. None: every row
             is a set of its own.
-        own: further negatives of each row.
-        scope: ``batch`` takes the other rows' positives as negatives too, ``row`` only ``own``.
+        own: further negatives of each row, beside the other rows' positives.
     """
     scores = cosines(anchors, positives)  # (..., B, B)
     sets = torch.arange(scores.shape[-1], device=scores.device) if groups is None else groups  # (B,)
     allowed = sets.unsqueeze(1) != sets.unsqueeze(0)  # (B, B)
     positive = scores.diagonal(dim1=-2, dim2=-1)  # (..., B)
-    if scope == "row":
-        allowed = torch.zeros_like(allowed)
     if own is not None:
         scores = torch.cat([scores, own.cosines(anchors)], dim=-1)  # (..., B, B + H)
         allowed = torch.cat([allowed, own.mask], dim=-1)  # (B, B + H)

@@ -41,7 +41,7 @@ class DiclEmbeddings:
         query_text: q_text (B, d), the text without the instruction.
         query_instruction: q_inst (B, d), the instruction without the text.
         positive: p_mix (B, d).
-        negatives: n_mix, vectors (B, H, d) and mask (B, H); None for none.
+        negatives: n_mix, vectors (B, H, d) and mask (B, H), H from 0.
         groups: (B,) ids of equal (question group, answer), which are never each other's negatives; None for the
             paper's form, every other row.
     """
@@ -50,7 +50,7 @@ class DiclEmbeddings:
     query_text: Tensor
     query_instruction: Tensor
     positive: Tensor
-    negatives: Negatives | None = None
+    negatives: Negatives
     groups: Tensor | None = None
 
 
@@ -82,43 +82,17 @@ def _improvement(batch: DiclEmbeddings, margin: float) -> Tensor:
 
 def _contrast(batch: DiclEmbeddings, margin: float) -> Tensor:
     whole = paired_cosines(batch.query, batch.positive)  # (B,)
-    if batch.negatives is None:
-        return whole.new_zeros(())
     mask = batch.negatives.mask  # (B, H)
     hinges = relu(margin - whole.unsqueeze(1) + batch.negatives.cosines(batch.query))  # (B, H)
     return (hinges.masked_fill(~mask, 0).sum(dim=1) / mask.sum(dim=1).clamp(min=1)).mean()
 
 
-@dataclass(frozen=True, slots=True)
-class TieredEmbeddings:
-    """One batch, embedded, I an instruction and Q a query, + the row's own and - a wrong one.
-
-    Attributes:
-        target: p (B, d), the right answer.
-        both: tier 1 (B, d), I+ and Q+ rendered together.
-        instruction: tier 2 (B, d), I+ alone.
-        query: tier 2 (B, d), Q+ alone.
-        half_wrong: tier 3 (B, 2, d), I+ with Q- and I- with Q+.
-        wrong: tier 4 (B, 2, d), I- alone and Q- alone.
-        taken: (B, 4), true where the two places of ``half_wrong`` and the two of ``wrong`` hold something; the others
-            may hold anything. None for all.
-        external: tier 5, other wrong answers, vectors (B, H, d) and mask (B, H); None for none.
-        groups: as in `DiclEmbeddings`.
-    """
-
-    target: Tensor
-    both: Tensor
-    instruction: Tensor
-    query: Tensor
-    half_wrong: Tensor
-    wrong: Tensor
-    taken: Tensor | None = None
-    external: Negatives | None = None
-    groups: Tensor | None = None
-
-
-def tiered(batch: TieredEmbeddings, *, temperature: float = DICL_TEMPERATURE) -> dict[str, Tensor]:
+def tiered(batch: DiclEmbeddings, lower: Negatives, *, temperature: float = DICL_TEMPERATURE) -> dict[str, Tensor]:
     """Return the five scalars of eq. 11 to 15, each the batch mean of InfoNCE; eq. 16 is their sum.
+
+    With I an instruction, Q a query, + the row's own and - a wrong one: p is ``positive``, tier 1 I+ and Q+ together,
+    ``query``, tier 2 I+ alone and Q+ alone, tier 5 ``negatives``. ``lower`` (B, 4, d) holds tier 3, I+ with Q- and I-
+    with Q+, and tier 4, I- alone and Q- alone.
 
     - ``first``, L_T1: anchor p, positive tier 1, against tiers 2 to 5 and the other rows' tier 1.
     - ``symmetric``, L_sym: anchor tier 1, positive p, against tier 5 and the other rows' targets.
@@ -126,21 +100,20 @@ def tiered(batch: TieredEmbeddings, *, temperature: float = DICL_TEMPERATURE) ->
       other rows' targets.
     - ``first_over_second``, L_T1>T2: anchor p, positive tier 1, against this row's tier 2 only.
     """
-    second = Negatives.of(torch.stack([batch.instruction, batch.query], dim=1))  # (B, 2, d)
-    corrupted = Negatives.of(torch.cat([batch.half_wrong, batch.wrong], dim=1))  # (B, 4, d)
-    if batch.taken is not None:
-        corrupted = Negatives(corrupted.vectors, batch.taken)
-    lower = corrupted.beside(batch.external)  # (B, 4 + H, d)
+    target, both = batch.positive, batch.query
+    second = Negatives.of(torch.stack([batch.query_instruction, batch.query_text], dim=1))  # (B, 2, d)
+    every = torch.zeros(len(target), device=target.device)  # (B,): one set, so that no row meets another's
+    lower = lower.beside(batch.negatives)  # (B, 4 + H, d)
 
-    def against(anchors: Tensor, positives: Tensor, own: Negatives | None) -> Tensor:
+    def against(anchors: Tensor, positives: Tensor, own: Negatives) -> Tensor:
         return infonce(anchors, positives, own=own, groups=batch.groups, temperature=temperature).mean()
 
     return {
-        "first": against(batch.target, batch.both, second.beside(lower)),
-        "symmetric": against(batch.both, batch.target, batch.external),
-        "instruction": against(batch.instruction, batch.target, lower),
-        "query": against(batch.query, batch.target, lower),
-        "first_over_second": infonce(batch.target, batch.both, own=second, scope="row", temperature=temperature).mean(),
+        "first": against(target, both, second.beside(lower)),
+        "symmetric": against(both, target, batch.negatives),
+        "instruction": against(batch.query_instruction, target, lower),
+        "query": against(batch.query_text, target, lower),
+        "first_over_second": infonce(target, both, own=second, groups=every, temperature=temperature).mean(),
     }
 
 

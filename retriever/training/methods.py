@@ -75,12 +75,6 @@ class TrainingMethod:
         made: Objective = resolve(self.objective)(learner, rows, settings, batch, **given)
         return made
 
-    def check_mining(self) -> None:
-        """Raise a UsageError where the method learns from no hard negatives."""
-        if self.mined == "none":
-            able = " and ".join(method.name for method in METHODS.values() if method.mined != "none")
-            raise UsageError(f"{self.name} learns from no hard negatives.", hint=f"--index is for {able}.")
-
 
 _OBJECTIVES = "retriever.training.objectives"
 

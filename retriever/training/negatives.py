@@ -9,9 +9,9 @@ Source: Moreira et al., "NV-Retriever: Improving text embedding models with effe
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +25,14 @@ from retriever.training.rows import TrainingRow, normalise_answer
 from retriever.training.settings import AtLeastOne, Settings
 from retriever.vectors.exact import ExactIndex
 
+if TYPE_CHECKING:
+    from retriever.store.documents import Documents
+
 MINING_MARGIN = 0.95
 Margin: TypeAlias = Annotated[float, Field(gt=0, le=1)]
 _EXACT = 4096  # vectors up to which NumPy compares with all
 _AT_ONCE = 1 << 22  # (queries x candidates) of one search
+_DEPTH = 32  # candidates fetched at first
 _DEEPER = 4  # how many times as many candidates are fetched when too few are left
 
 
@@ -39,41 +43,18 @@ class MiningOptions(Settings):
     Attributes:
         count: most negatives of a row.
         margin: share of the positive's similarity above which a candidate is taken for right, and skipped.
-        depth: candidates fetched at first.
     """
 
     count: AtLeastOne = 4
     margin: Margin = MINING_MARGIN
-    depth: AtLeastOne = 32
 
 
 @dataclass(frozen=True, slots=True)
 class MinedIds:
-    """The ids of the negatives found for each query.
-
-    Attributes:
-        ids: per query, the ids of its negatives, most similar first; fewer than asked for where there are no more.
-    """
+    """The ids of each query's negatives, most similar first, and how many candidates the margin skipped in all."""
 
     ids: list[list[int]]
-    skipped: list[int]
-
-
-@dataclass(frozen=True, slots=True)
-class MiningQueries:
-    """Queries to mine for.
-
-    Attributes:
-        vectors: (q, dim) rows of length 1.
-        positive: (q,) similarity of each query to its positive.
-        right: per query, the ids that are right or the query itself; empty for none.
-        allowed: sorted ids that may be negatives of these queries; None allows all.
-    """
-
-    vectors: Embeddings
-    positive: NDArray[np.float32]
-    right: Sequence[Collection[int]]
-    allowed: Ids | None = None
+    skipped: int
 
 
 def threshold(positive: NDArray[np.float32], margin: float) -> NDArray[np.float32]:
@@ -85,25 +66,41 @@ def threshold(positive: NDArray[np.float32], margin: float) -> NDArray[np.float3
     return np.asarray(positive - (1 - margin) * np.abs(positive), dtype=np.float32)
 
 
-def mine(queries: MiningQueries, index: VectorIndex, options: MiningOptions) -> MinedIds:
-    """Return each query's most similar ids that are neither right nor above the threshold.
+def mine(
+    vectors: Embeddings,
+    positive: NDArray[np.float32],
+    right: Sequence[Collection[int]],
+    index: VectorIndex,
+    options: MiningOptions,
+    *,
+    allowed: Ids | None = None,
+) -> MinedIds:
+    """Return each query's most similar ids that are neither right nor above the threshold; there may be fewer.
 
     Candidates are fetched from the index, more of them for the queries that have too few left.
+
+    Args:
+        vectors: of the queries, (q, dim) rows of length 1.
+        positive: (q,) similarity of each query to its positive.
+        right: per query, the ids that are right or the query itself; empty for none.
+        index: of the candidates.
+        options: how many, and up to which similarity.
+        allowed: sorted ids that may be negatives of these queries; None allows all.
     """
-    ids: list[list[int]] = [[] for _ in queries.right]
+    ids: list[list[int]] = [[] for _ in right]
     skipped = [0] * len(ids)
-    available = index.size if queries.allowed is None else len(queries.allowed)
-    limits = threshold(queries.positive, options.margin)
+    available = index.size if allowed is None else len(allowed)
+    limits = threshold(positive, options.margin)
     open_ended = np.arange(len(ids))
-    depth = max(options.depth, options.count)
+    depth = max(_DEPTH, options.count)
     while open_ended.size and available:
         step = max(1, _AT_ONCE // max(depth, _EXACT))
         for start in range(0, len(open_ended), step):
             part = open_ended[start : start + step]
-            hits = index.search(queries.vectors[part], min(depth, available), allowed=queries.allowed)
+            hits = index.search(vectors[part], min(depth, available), allowed=allowed)
             for query, near, scores in zip(part.tolist(), hits.ids, hits.scores, strict=True):
-                right = set(queries.right[query])
-                wrong = np.array([candidate >= 0 and candidate not in right for candidate in near.tolist()], dtype=bool)
+                own = set(right[query])
+                wrong = np.array([candidate >= 0 and candidate not in own for candidate in near.tolist()], dtype=bool)
                 below = scores <= limits[query]
                 ids[query] = near[wrong & below][: options.count].tolist()
                 skipped[query] = int((wrong & ~below).sum())
@@ -111,7 +108,7 @@ def mine(queries: MiningQueries, index: VectorIndex, options: MiningOptions) -> 
             break
         open_ended = open_ended[[len(ids[query]) < options.count for query in open_ended.tolist()]]
         depth *= _DEEPER
-    return MinedIds(ids, skipped)
+    return MinedIds(ids, sum(skipped))
 
 
 def vector_index(vectors: Embeddings) -> VectorIndex:
@@ -137,24 +134,7 @@ class Mined:
     @property
     def served(self) -> int:
         """The number of rows that have some."""
-        return sum(bool(hard.texts or hard.answers) for hard in self.rows)
-
-
-@dataclass(frozen=True, slots=True)
-class IndexedDocuments:
-    """A view of a user's own index.
-
-    Attributes:
-        index: its vectors, made by the encoder that mines.
-        instruction: what they were made under; empty for the default.
-        texts: gives the texts of some ids.
-        known: gives the ids of those of some texts that the index has.
-    """
-
-    index: VectorIndex
-    instruction: str
-    texts: Callable[[Sequence[int]], Mapping[int, str]]
-    known: Callable[[Sequence[str]], Mapping[str, int]]
+        return sum(map(bool, self.rows))
 
 
 def embed_queries(rows: Sequence[TrainingRow], encoder: Encoder) -> Embeddings:
@@ -170,10 +150,13 @@ def mine_answers(rows: Sequence[TrainingRow], encoder: Encoder, options: MiningO
     question. Rows with positives have all rows' positives for candidates. Answers are read under the default
     instruction.
     """
-    pool = _Strings(answer for row in rows for answer in row.right)
-    vectors = encoder.encode(pool.texts)
+    pool: dict[str, str] = {}
+    for answer in (answer for row in rows for answer in row.right):
+        pool.setdefault(normalise_answer(answer), answer)
+    texts, numbers = list(pool.values()), {key: number for number, key in enumerate(pool)}
+    vectors = encoder.encode(texts)
     index, queries = vector_index(vectors), embed_queries(rows, encoder)
-    owned = [pool.ids(row.right) for row in rows]
+    owned = [[numbers[normalise_answer(answer)] for answer in row.right] for row in rows]
     right: dict[tuple[str, str], set[int]] = defaultdict(set)
     by_group: dict[str, set[int]] = defaultdict(set)
     keys = [(row.group, row.text_key) for row in rows]
@@ -181,23 +164,32 @@ def mine_answers(rows: Sequence[TrainingRow], encoder: Encoder, options: MiningO
         right[group, text].update(ids)
         by_group[group].update(ids)
     for row, key in zip(rows, keys, strict=True):
-        right[key].update(pool.ids((row.text,)))  # a text is no answer to itself
+        itself = normalise_answer(row.text)  # a text is no answer to itself
+        right[key].update([numbers[itself]] if itself in numbers else [])
     similar = (queries * vectors[[ids[0] for ids in owned]]).sum(axis=1)  # (rows,)
-    negatives, skipped = [HardNegatives()] * len(rows), 0
+    negatives: list[HardNegatives] = [()] * len(rows)
+    skipped = 0
     for scope, places in _places(key[0] if by_group[key[0]] - right[key] else None for key in keys).items():
         allowed = None if scope is None else np.array(sorted(by_group[scope]), dtype=np.int64)
-        wanted = MiningQueries(queries[places], similar[places], [right[keys[number]] for number in places], allowed)
-        mined = mine(wanted, index, options)
-        skipped += sum(mined.skipped)
+        known = [right[keys[number]] for number in places]
+        mined = mine(queries[places], similar[places], known, index, options, allowed=allowed)
+        skipped += mined.skipped
         for place, ids in zip(places, mined.ids, strict=True):
-            negatives[place] = HardNegatives(answers=tuple(pool.texts[number] for number in ids))
+            negatives[place] = tuple(texts[number] for number in ids)
     return Mined(negatives, skipped)
 
 
 def mine_documents(
-    rows: Sequence[TrainingRow], encoder: Encoder, documents: IndexedDocuments, options: MiningOptions
+    rows: Sequence[TrainingRow],
+    encoder: Encoder,
+    view: VectorIndex,
+    instruction: str,
+    documents: "Documents",
+    options: MiningOptions,
 ) -> Mined:
     """Return documents of a user's own index that its encoder puts near a row's text.
+
+    ``view`` are their vectors, made by the encoder under the instruction; an empty one is the default.
 
     The base view serves rows with positives: documents less similar than the margin lets pass, that are neither the
     text nor a positive of a row with that text and question. A view under an instruction serves the rows of text,
@@ -205,13 +197,13 @@ def mine_documents(
     alone, below the mean cosine to the other texts with the same answer, keeps right ones out, beside the texts that
     the rows know to have that answer. A row that the view does not serve gets nothing.
     """
-    instruction = documents.instruction.strip()
+    instruction = instruction.strip()
     base = [place for place, row in enumerate(rows) if row.positives and not instruction]
     places = base or [
         place for place, row in enumerate(rows) if not row.positives and row.instruction.strip() == instruction
     ]
     served = [rows[place] for place in places]
-    negatives = [HardNegatives()] * len(rows)
+    negatives: list[HardNegatives] = [()] * len(rows)
     if not served:
         return Mined(negatives, 0)
     vectors = embed_queries(served, encoder)
@@ -223,13 +215,11 @@ def mine_documents(
         similar = same_answer_similarity(served, vectors)
         right = _known(served, documents, answer_set, lambda row: (row.text,))
     able = np.flatnonzero(~np.isnan(similar)).tolist()
-    wanted = MiningQueries(vectors[able], similar[able], [right[number] for number in able])
-    mined = mine(wanted, documents.index, options)
+    mined = mine(vectors[able], similar[able], [right[number] for number in able], view, options)
     texts = documents.texts(sorted({other for ids in mined.ids for other in ids}))
     for number, ids in zip(able, mined.ids, strict=True):
-        near = tuple(texts[other] for other in ids)
-        negatives[places[number]] = HardNegatives(answers=near) if base else HardNegatives(texts=near)
-    return Mined(negatives, sum(mined.skipped))
+        negatives[places[number]] = tuple(texts[other] for other in ids)
+    return Mined(negatives, mined.skipped)
 
 
 def same_answer_similarity(rows: Sequence[TrainingRow], vectors: Embeddings) -> NDArray[np.float32]:
@@ -245,25 +235,9 @@ def same_answer_similarity(rows: Sequence[TrainingRow], vectors: Embeddings) -> 
     return similar
 
 
-class _Strings:
-    """Distinct strings, as answers are compared, with the place of each."""
-
-    def __init__(self, strings: Iterable[str]) -> None:
-        self._places: dict[str, int] = {}
-        self.texts: list[str] = []
-        for string in strings:
-            if self._places.setdefault(normalise_answer(string), len(self.texts)) == len(self.texts):
-                self.texts.append(string)
-
-    def ids(self, strings: Iterable[str]) -> list[int]:
-        """Return the places of those strings that are among them."""
-        keys = map(normalise_answer, strings)
-        return [self._places[key] for key in keys if key in self._places]
-
-
 def _known(
     rows: Sequence[TrainingRow],
-    documents: IndexedDocuments,
+    documents: "Documents",
     key: Callable[[TrainingRow], Hashable],
     texts: Callable[[TrainingRow], Sequence[str]],
 ) -> list[set[int]]:

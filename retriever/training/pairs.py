@@ -20,6 +20,11 @@ _REMOVED = STOPWORDS - _NEGATIONS
 _PUNCTUATION = '.,;:!?"()[]\u201c\u201d\u2026'
 
 AnswerSet = tuple[str, str]
+HardNegatives = tuple[str, ...]
+"""The hard negatives that an index has for one row, most similar first.
+
+For a row with positives they are wrong passages, for others texts that answer the row's question otherwise.
+"""
 _T = TypeVar("_T", bound=Hashable)
 
 
@@ -48,18 +53,6 @@ class ContrastiveExample:
         return self.instruction if self.symmetric else ""
 
 
-@dataclass(frozen=True, slots=True)
-class HardNegatives:
-    """The hard negatives that mining found for one row, most similar first.
-
-    They are texts that answer the row's question otherwise, and wrong answers, or for a row with positives, wrong
-    passages.
-    """
-
-    texts: tuple[str, ...] = ()
-    answers: tuple[str, ...] = ()
-
-
 def remove_stopwords(answer: str) -> str:
     """Return the answer without stopwords; one that holds nothing else comes back as it is.
 
@@ -76,13 +69,8 @@ def answer_set(row: TrainingRow) -> AnswerSet:
     return row.group, row.answer_key
 
 
-def set_numbers(sets: Sequence[AnswerSet], *, strict: bool = False) -> list[int]:
-    """Return a number for every example of a batch, equal for examples of one positive set, which their `same` tells.
-
-    Strictly, every example is a set of its own, as in InstEmb's equation 3.
-    """
-    if strict:
-        return list(range(len(sets)))
+def set_numbers(sets: Sequence[AnswerSet]) -> list[int]:
+    """Return a number for every example of a batch, equal for examples of one positive set."""
     numbers: dict[AnswerSet, int] = {}
     return [numbers.setdefault(answers, len(numbers)) for answers in sets]
 
@@ -99,8 +87,8 @@ def gircse_examples(
     the seed.
     """
     pool = _Pool(rows)
-    found = mined or [HardNegatives()] * len(rows)
-    return [_gircse(pool, place, hard, random.Random(f"{seed}:{place}"), negatives) for place, hard in enumerate(found)]
+    found = enumerate(mined or [()] * len(rows))
+    return [_gircse(pool, place, hard, random.Random(f"{seed}:{place}"), negatives) for place, hard in found]
 
 
 def dicl_examples(
@@ -114,21 +102,21 @@ def dicl_examples(
     """
     pool = _Pool(rows)
     examples = []
-    for place, hard in enumerate(mined or [HardNegatives()] * len(rows)):
+    for place, hard in enumerate(mined or [()] * len(rows)):
         draw = random.Random(f"{seed}:{place}")
         positive = draw.choice(rows[place].right)
-        examples.append(_example_for(pool, place, positive, hard.answers, draw, negatives))
+        examples.append(_example_for(pool, place, positive, hard, draw, negatives))
     return examples
 
 
 def _gircse(pool: "_Pool", place: int, hard: HardNegatives, draw: random.Random, wanted: int) -> ContrastiveExample:
     row = pool.rows[place]
     if row.positives:
-        return _example_for(pool, place, draw.choice(row.positives), hard.answers, draw, wanted)
+        return _example_for(pool, place, draw.choice(row.positives), hard, draw, wanted)
     partner = pool.partner(place, draw)
     if partner is None:
-        return _example_for(pool, place, row.answer, hard.answers, draw, wanted)
-    negatives = _fill(hard.texts, lambda count: pool.other_texts(place, count, draw), wanted)
+        return _example_for(pool, place, row.answer, (), draw, wanted)
+    negatives = _fill(hard, lambda count: pool.other_texts(place, count, draw), wanted)
     return ContrastiveExample(row.text, row.instruction, partner, negatives, symmetric=True, same=answer_set(row))
 
 

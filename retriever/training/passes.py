@@ -15,7 +15,7 @@ from retriever.encoders.behind_prompt import GircseEncoder
 from retriever.encoders.methods import EncoderOptions
 from retriever.encoders.reading import EncodedBatch, PromptRun
 from retriever.training.adapters import Adapted
-from retriever.training.prompt_batches import PromptBatch, SeparatePrompts, TailStates
+from retriever.training.prompt_batches import PromptBatch, SeparatePrompts, TailStates, pad_rows
 
 VIEW_DROPOUT = 0.2  # InstEmb, section 3: the student's second view
 
@@ -26,14 +26,6 @@ class AnswerLogits:
 
     logits: Tensor
     targets: Tensor
-
-
-@dataclass(frozen=True, slots=True)
-class PaddedAnswers:
-    """Answers padded on the right (B, L), 0 where an answer is shorter, and where they have a token."""
-
-    ids: Tensor
-    counted: Tensor
 
 
 def student_states(
@@ -61,7 +53,7 @@ def teacher_states(
     The answers y are token ids, of which the first L are read; where one is shorter the states behind it are noise.
     """
     backbone = adapted.backbone
-    padded = pad_answers([ids[:length] for ids in answers], width=length, device=backbone.device)
+    padded = pad_rows([ids[:length] for ids in answers], width=length, device=backbone.device)
     with adapted.base():
         return prompts.read(backbone, backbone.embed(padded.ids))
 
@@ -99,7 +91,7 @@ def answer_logits(adapted: Adapted, prompts: PromptBatch, answers: Sequence[Sequ
     The answers y are token ids, with an end-of-text token where that is to be learned; one at least has a token.
     """
     backbone = adapted.backbone
-    padded = pad_answers(answers, device=backbone.device)
+    padded = pad_rows(answers, device=backbone.device)
     with adapted.dropout():
         read = prompts.read(backbone, backbone.embed(padded.ids[:, :-1]))
     states = torch.cat([read.last.unsqueeze(1), read.tail], dim=1)  # (B, L, d): state j predicts answer token j
@@ -129,7 +121,7 @@ def masked_answer_logits(adapted: Adapted, prompts: SeparatePrompts, answers: Se
             f"A prompt with its answer has {longest} tokens; {backbone.source.name} has positions for {limit}.",
             hint="Cut the texts or the answers.",
         )
-    padded = pad_answers(rows, device=backbone.device)
+    padded = pad_rows(rows, device=backbone.device)
     with adapted.dropout():
         states = backbone.forward(backbone.embed(padded.ids), mask=padded.counted.long(), positions=None)
     lengths = torch.tensor([len(ids) for ids in answers], device=backbone.device)
@@ -137,15 +129,3 @@ def masked_answer_logits(adapted: Adapted, prompts: SeparatePrompts, answers: Se
     columns = torch.arange(longest, device=backbone.device)
     mask = (columns >= starts[:, None]) & (columns < (starts + lengths)[:, None])  # (B, T)
     return AnswerLogits(backbone.logits(states[mask]), torch.tensor(targets, device=backbone.device))
-
-
-def pad_answers(
-    answers: Sequence[Sequence[int]], *, device: torch.device | str = "cpu", width: int | None = None
-) -> PaddedAnswers:
-    """Return answers padded on the right to the longest, or to ``width`` tokens."""
-    longest = max((len(ids) for ids in answers), default=0) if width is None else width
-    lengths = torch.tensor([len(ids) for ids in answers], device=device)
-    padded = torch.tensor(
-        [[*ids, *[0] * (longest - len(ids))] for ids in answers], dtype=torch.long, device=device
-    ).reshape(len(answers), longest)
-    return PaddedAnswers(padded, torch.arange(longest, device=device) < lengths[:, None])

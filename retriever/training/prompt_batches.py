@@ -22,6 +22,24 @@ from retriever.training.decoder import Block, PackedDecoder, added, causal_block
 
 
 @dataclass(frozen=True, slots=True)
+class PaddedRows:
+    """Rows of numbers padded on the right (B, L), 0 where a row is shorter, and where they have a number."""
+
+    ids: Tensor
+    counted: Tensor
+
+
+def pad_rows(
+    rows: Sequence[Sequence[int]], *, device: torch.device | str = "cpu", width: int | None = None
+) -> PaddedRows:
+    """Return rows padded on the right to the longest, or to ``width`` numbers."""
+    longest = max(map(len, rows), default=0) if width is None else width
+    lengths = torch.tensor([len(row) for row in rows], device=device)
+    padded = torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows], dtype=torch.long, device=device)
+    return PaddedRows(padded.reshape(len(rows), longest), torch.arange(longest, device=device) < lengths[:, None])
+
+
+@dataclass(frozen=True, slots=True)
 class TailStates:
     """Last hidden states of a batch: of the last prompt token (B, d), and of what stands behind it (B, L, d)."""
 
@@ -148,10 +166,11 @@ class _Layout:
             ids.append(row)
             positions.append(at)
             blocks.append(block)
-        width = max(map(len, ids))
-        self.ids = _padded(ids, width, 0, device)  # (G, T)
-        self.positions = _padded(positions, width, 0, device)  # (G, T)
-        self.block = _padded(blocks, width, -1, device)  # (G, T): 0 the trunk, n the n-th branch, -1 padding
+        padded = pad_rows(ids, device=device)
+        self.ids = padded.ids  # (G, T)
+        self.positions = pad_rows(positions, device=device).ids  # (G, T)
+        # (G, T): 0 the trunk, n the n-th branch, -1 padding
+        self.block = pad_rows(blocks, device=device).ids.masked_fill(~padded.counted, -1)
         self.group = torch.tensor(group, device=device)  # (B,)
         self.last = torch.tensor(last, device=device)  # (B,): the column of each prompt's last token
 
@@ -178,10 +197,6 @@ class _Layout:
         before = columns[:, None] >= columns
         # Padding comes last and sees itself, for a row that sees nothing would be no number.
         return added(~(before & ((seen == 0) | (seen == seeing))), dtype).unsqueeze(1)
-
-
-def _padded(rows: Sequence[Sequence[int]], width: int, value: int, device: torch.device) -> Tensor:
-    return torch.tensor([[*row, *[value] * (width - len(row))] for row in rows], dtype=torch.long, device=device)
 
 
 class PromptTokeniser:

@@ -18,10 +18,9 @@ from retriever.evaluation.scores import mean_score
 from retriever.training.config import default_config, read_config
 from retriever.training.methods import METHODS, find_method
 from retriever.training.objectives.base import ObjectiveSettings
-from retriever.training.pairs import HardNegatives
 from retriever.training.rows import TrainingRow
 from retriever.training.run import finetuning
-from retriever.training.run.finetuning import FinetuneRequest, finetune
+from retriever.training.run.finetuning import FinetuneRequest, check_minable, finetune
 from retriever.training.run.start import load_base
 
 SHORT = "[loop]\nmax_steps = 2\nlearning_rate = 0.01\n[adapter]\nrank = 2\n[batch]\ntexts = 4\n"
@@ -29,7 +28,7 @@ ROWS = [
     TrainingRow(row["text"], row["question"], row["answer"], group=row["question"], file="a.jsonl")
     for row in fakes.rows(4)
 ]
-MINED = [HardNegatives(texts=("a dull lamp",), answers=("a lamp",))] * len(ROWS)
+MINED = [("a dull lamp",)] * len(ROWS)
 
 
 @pytest.fixture(params=METHODS.values(), ids=METHODS)
@@ -112,7 +111,7 @@ def test_hard_negatives_count_or_are_refused(method, base):
 
     if method.mined == "none":
         with pytest.raises(UsageError, match=f"{method.name} learns from no hard negatives"):
-            method.check_mining()
+            check_minable(method, ROWS)
     else:
         assert abs(loss(MINED) - loss(None)) > 1e-3
 

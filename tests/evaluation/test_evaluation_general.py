@@ -9,6 +9,7 @@ from label_fakes import BlindEncoder
 from retrieval_fakes import BagEncoder
 
 from retriever.core.protocols import EncoderSpec
+from retriever.evaluation import general
 from retriever.evaluation.general import GeneralSet, SentencePair, general_score, load_general
 from retriever.evaluation.scores import difference
 
@@ -44,14 +45,15 @@ def words(text):
     return set(re.findall("[a-z]+", text.lower())) - set(SMALL_WORDS)
 
 
-def test_a_small_set_is_scored_as_by_hand():
+def test_a_small_set_is_scored_as_by_hand(monkeypatch):
     texts = GeneralSet(
         {"p1": "cat", "p2": "cat dog", "p3": "dog", "p4": "bird"},
         {"p2": "cat", "p4": "bird"},  # found second, behind the text that is nothing but a cat; found first
         # cosines 1, 1/2, 0: ranks 3 2 1 against 2 3 1, so 1 - 6 * 2 / (3 * 8) = 1/2
         (SentencePair("x", "x", 2.5), SentencePair("x y", "x z", 5), SentencePair("x", "y", 0)),
     )
-    found = general_score(BagEncoder("cat dog bird x y z"), texts=texts)
+    monkeypatch.setattr(general, "load_general", lambda: texts)
+    found = general_score(BagEncoder("cat dog bird x y z"))
     retrieval = 100 * (SECOND + 1) / 2
     assert found.retrieval.value == pytest.approx(retrieval)
     assert (found.retrieval.low, found.retrieval.high) == pytest.approx((100 * SECOND, 100))

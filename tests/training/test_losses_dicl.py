@@ -8,10 +8,11 @@ import torch
 from loss_checks import booleans, check, check_finite, draw
 
 from retriever.training.loss_parts import Negatives
-from retriever.training.losses import DiclEmbeddings, TieredEmbeddings, dicl, tiered
+from retriever.training.losses import DiclEmbeddings, dicl, tiered
 
 MASK = booleans([1, 1], [0, 1], [0, 0])
 NONE = booleans([0, 0], [0, 0], [0, 0])
+EVERY = booleans([1] * 4, [1] * 4, [1] * 4)
 
 
 def rows():
@@ -62,7 +63,8 @@ def test_by_hand():
 
 def test_without_negatives_only_the_contrast_is_gone():
     batch = embeddings(**rows())
-    assert dicl(replace(batch, negatives=None)) == {**dicl(batch), "contrast": torch.tensor(0.0, dtype=torch.float64)}
+    none = Negatives(batch.negatives.vectors[:, :0], MASK[:, :0])
+    assert dicl(replace(batch, negatives=none)) == {**dicl(batch), "contrast": torch.tensor(0.0, dtype=torch.float64)}
 
 
 def test_what_stands_in_empty_places_is_never_read():
@@ -78,9 +80,17 @@ def tiers():
     return single | several
 
 
-def tiered_embeddings(groups=None, mask=MASK, *, external, **tensors):
-    ids = None if groups is None else torch.tensor(groups)
-    return TieredEmbeddings(**tensors, external=Negatives(external, mask), groups=ids)
+def tiered_terms(groups=None, mask=MASK, taken=EVERY, tau=0.05, *, half_wrong, wrong, **tensors):
+    lower = torch.cat([half_wrong, wrong], dim=1).masked_fill(~taken[..., None], float("nan"))
+    batch = DiclEmbeddings(
+        query=tensors["both"],
+        query_text=tensors["query"],
+        query_instruction=tensors["instruction"],
+        positive=tensors["target"],
+        negatives=Negatives(tensors["external"], mask),
+        groups=None if groups is None else torch.tensor(groups),
+    )
+    return tiered(batch, Negatives(lower, taken), temperature=tau)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +100,7 @@ def tiered_embeddings(groups=None, mask=MASK, *, external, **tensors):
 )
 def test_tiers_equal_the_reference(mask, groups):
     agrees(
-        lambda **tensors: tiered(tiered_embeddings(groups, mask, **tensors), temperature=0.3),
+        partial(tiered_terms, groups, mask, tau=0.3),
         partial(slow.tiered, mask=mask.tolist(), groups=groups or [0, 1, 2], tau=0.3),
         tiers(),
     )
@@ -98,16 +108,14 @@ def test_tiers_equal_the_reference(mask, groups):
 
 def test_tiers_by_hand():
     east, north, up = torch.eye(3)
-    batch = TieredEmbeddings(
-        target=east[None],
-        both=east[None],
-        instruction=north[None],
+    batch = DiclEmbeddings(
         query=east[None],
-        half_wrong=torch.stack([north, north])[None],
-        wrong=torch.stack([up, up])[None],
-        external=Negatives.of(torch.stack([north, up, up])[None]),
+        query_text=east[None],
+        query_instruction=north[None],
+        positive=east[None],
+        negatives=Negatives.of(torch.stack([north, up, up])[None]),
     )
-    found = tiered(batch, temperature=1.0)
+    found = tiered(batch, Negatives.of(torch.stack([north, north, up, up])[None]), temperature=1.0)
     assert found["first"].item() == pytest.approx(-log(e / (e + e + 1 + 4 + 3)))
     assert found["symmetric"].item() == pytest.approx(-log(e / (e + 3)))
     assert found["instruction"].item() == pytest.approx(-log(1 / (1 + 2 * e + 2 + e + 2)))
@@ -116,9 +124,9 @@ def test_tiers_by_hand():
 
 
 def test_no_external_negatives_are_masked_ones():
-    batch = tiered_embeddings(mask=NONE, **tiers())
-    bare, masked = (sum(tiered(one).values()).item() for one in (replace(batch, external=None), batch))
-    assert bare == pytest.approx(masked)
+    given = tiers()
+    bare = tiered_terms(mask=NONE[:, :0], **given | {"external": given["external"][:, :0]})
+    assert sum(bare.values()).item() == pytest.approx(sum(tiered_terms(mask=NONE, **given).values()).item())
 
 
 def test_places_of_the_lower_tiers_may_be_empty():
@@ -129,16 +137,11 @@ def test_places_of_the_lower_tiers_may_be_empty():
         alone = [slow.real(row, held) for row, held in zip(wrong, taken[:, 2:].tolist(), strict=True)]
         return slow.tiered(**lists, half_wrong=half, wrong=alone, mask=MASK.tolist(), groups=[0, 1, 2], tau=0.3)
 
-    def loss(half_wrong, wrong, **tensors):
-        lower = torch.cat([half_wrong, wrong], dim=1).masked_fill(~taken[..., None], float("nan"))
-        batch = tiered_embeddings(half_wrong=lower[:, :2], wrong=lower[:, 2:], **tensors)
-        return tiered(replace(batch, taken=taken), temperature=0.3)
-
-    agrees(loss, reference, tiers())
+    agrees(partial(tiered_terms, taken=taken, tau=0.3), reference, tiers())
 
 
 def test_what_stands_in_empty_places_of_tier_five_is_never_read():
     clean = tiers()
     dirty = clean | {"external": clean["external"].masked_fill(~MASK[..., None], float("nan"))}
-    expected = sum(tiered(tiered_embeddings(**clean)).values()).item()
-    check_finite(lambda **tensors: sum(tiered(tiered_embeddings(**tensors)).values()), dirty, expected)
+    expected = sum(tiered_terms(**clean).values()).item()
+    check_finite(lambda **tensors: sum(tiered_terms(**tensors).values()), dirty, expected)

@@ -3,7 +3,7 @@ import torch
 from objective_checks import BATCH, EVERY, ONE_BY_ONE, ROWS, agree, learner, row, vector
 
 from retriever.training.loss_parts import Negatives
-from retriever.training.losses import DiclEmbeddings, TieredEmbeddings, dicl, tiered
+from retriever.training.losses import DiclEmbeddings, dicl, tiered
 from retriever.training.objectives import reading
 from retriever.training.objectives.dicl import DiclObjective, DiclSettings, wrong_parts
 from retriever.training.pairs import dicl_examples
@@ -37,33 +37,20 @@ def reference(one, rows=ROWS, groups=GROUPS, settings=PLAIN, mined=None):
     total = sum(dicl(batch, margin=settings.margin, temperature=settings.temperature).values())
     if not settings.tiered:
         return total
-    half, wrong, taken = [], [], []
+    lower, taken = [], []
     nothing = torch.full((32,), float("nan"))
     for each, parts in zip(rows, wrong_parts(rows, seed=one.seed), strict=True):
         text, asked = parts.text, parts.instruction
-        mixed = [
+        wrong = [
             nothing if text is None else vector(one, text, each.instruction),
             nothing if asked is None else vector(one, each.text, asked),
-        ]
-        half.append(torch.stack(mixed))
-        alone = [
             nothing if asked is None else vector(one, "", asked),
             nothing if text is None else vector(one, text),
         ]
-        wrong.append(torch.stack(alone))
+        lower.append(torch.stack(wrong))
         taken.append([text is not None, asked is not None, asked is not None, text is not None])
-    tiers = TieredEmbeddings(
-        target=batch.positive,
-        both=batch.query,
-        instruction=batch.query_instruction,
-        query=batch.query_text,
-        half_wrong=torch.stack(half),
-        wrong=torch.stack(wrong),
-        taken=torch.tensor(taken),
-        external=batch.negatives,
-        groups=batch.groups,
-    )
-    return total + sum(tiered(tiers, temperature=settings.temperature).values())
+    tiers = Negatives(torch.stack(lower), torch.tensor(taken))
+    return total + sum(tiered(batch, tiers, temperature=settings.temperature).values())
 
 
 def objective(one, batch=BATCH, rows=ROWS, settings=PLAIN, mined=None):

@@ -13,7 +13,7 @@ from objective_checks import learner, row
 from retriever.core.registry import resolve
 from retriever.training import passes
 from retriever.training.methods import METHODS
-from retriever.training.objectives import gircse, reading
+from retriever.training.objectives import reading
 from retriever.training.objectives.base import BatchSettings
 from retriever.training.prompt_batches import TailStates
 
@@ -75,7 +75,7 @@ def lowest(name, one, monkeypatch, *, sees_questions):
     free = FreeVectors(one, sees_questions=sees_questions)
     for module in (passes, reading):
         monkeypatch.setattr(module, "student_states", free.states)
-    monkeypatch.setattr(gircse, "soft_token_states", free.soft)
+    monkeypatch.setattr(reading, "soft_token_states", free.soft)
     (rows,) = objective.batches(0)
     assert sorted(rows) == list(range(len(ROWS)))
     optimizer = torch.optim.Adam([free.vectors], lr=RATE)

@@ -10,7 +10,8 @@ from retriever.training.losses import cross_entropy, kl, mse, view_contrast
 from retriever.training.objectives import instemb, reading
 from retriever.training.objectives.instemb import InstEmbObjective, InstEmbSettings
 from retriever.training.pairs import remove_stopwords
-from retriever.training.passes import lone_prompts, pad_answers, student_states, teacher_states
+from retriever.training.passes import lone_prompts, student_states, teacher_states
+from retriever.training.prompt_batches import pad_rows
 
 LENGTH = 3
 SETS = torch.tensor([0, 1, 0, 2, 3, 4, 3, 5, 6])
@@ -35,7 +36,7 @@ def one_row(one, each):
     return {
         "student": student_states(adapted, asked),
         "taught": teacher_states(adapted, asked, [answer], length=LENGTH),
-        "told": pad_answers([answer[:LENGTH]], width=LENGTH),
+        "told": pad_rows([answer[:LENGTH]], width=LENGTH),
         "answer": student_states(adapted, lone_prompts(adapted, [answer])),
         "document": student_states(adapted, prompt(one, each.answer, "")),
     }

@@ -131,7 +131,7 @@ def test_mistakes_are_named_with_file_section_and_key(read, text, parts):
         (LoopSettings, [("max_steps", 0), ("warmup", 2), ("decay", "cosine"), ("max_grad_norm", 0)]),
         (BatchSettings, [("texts", 1), ("questions", 0), ("held_tokens", 0)]),
         (DataSettings, [("held_out", 0.0), ("held_out", 1.0), ("seed", -1), ("max_text_tokens", 0), ("margin", 0.0)]),
-        (MiningOptions, [("count", 0), ("depth", 0), ("margin", 0.0), ("margin", 1.1)]),
+        (MiningOptions, [("count", 0), ("margin", 0.0), ("margin", 1.1)]),
         (InstEmbSettings, [("temperature", 0.0), ("contrast", -1.0), ("form", "beside"), ("views", ("sideways",))]),
         (GircseSettings, [("steps", 0), ("temperature", 0.0), ("weight", -1.0), ("teacher_weight", -1.0)]),
         (GircseSettings, [("negatives", -1), ("weight", math.nan)]),

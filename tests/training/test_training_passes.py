@@ -14,11 +14,11 @@ from retriever.training.passes import (
     VIEW_DROPOUT,
     lone_prompts,
     masked_answer_logits,
-    pad_answers,
     soft_token_states,
     student_states,
     teacher_states,
 )
+from retriever.training.prompt_batches import pad_rows
 
 QUESTIONS = [["what kind of product", "mood"], ["mood"], ["which material is it", "mood", "what kind of product"], [""]]
 CAUSAL = ["llama", "mistral", "gpt2", "qwen3"]
@@ -178,7 +178,7 @@ def test_a_batch_without_answers_is_refused(adapted):
 
 
 def test_padding_keeps_short_and_empty_answers():
-    padded = pad_answers([[5, 6], [], [7]], width=3)
+    padded = pad_rows([[5, 6], [], [7]], width=3)
     assert padded.ids.tolist() == [[5, 6, 0], [0, 0, 0], [7, 0, 0]]
     assert padded.counted.tolist() == [[True, True, False], [False] * 3, [True, False, False]]
 

@@ -125,23 +125,23 @@ def test_an_index_gives_hard_negatives_under_the_rows_own_question(indexed):
     rows = [row("love one", "love"), row("love two", "love"), row("hate it all", "hate"), row("x", "y", "other?")]
     mined = mine_index(indexed(MOOD), rows, MiningOptions(count=2))
     near = {"hate toy love": 7 / 8, "sad and happy love": 6 / 8, "hate it": 6 / 8}
-    assert mined.rows[0].texts[0] == max(near, key=near.get)
-    assert set(mined.rows[0].texts[1:]) < set(near)
-    assert [bool(one.texts) for one in mined.rows] == [True, True, False, False]
+    assert mined.rows[0][0] == max(near, key=near.get)
+    assert set(mined.rows[0][1:]) < set(near)
+    assert [bool(one) for one in mined.rows] == [True, True, False, False]
     assert (mined.served, mined.skipped) == (2, 4)
 
 
 def test_texts_that_are_held_out_are_no_negatives(indexed):
     rows = [row("love one", "love"), row("love two", "love")]
     mined = mine_index(indexed(MOOD), rows, MiningOptions(count=2), held_out=[row("Hate toy, love!", "z")])
-    assert len(mined.rows[0].texts) == 1
-    assert "hate toy love" not in mined.rows[0].texts
+    assert len(mined.rows[0]) == 1
+    assert "hate toy love" not in mined.rows[0]
 
 
 def test_rows_with_positives_are_served_by_the_base_view(indexed):
     rows = [TrainingRow("kettle", "", "love the kettle", ("love the kettle",))]
     mined = mine_index(indexed(), rows, MiningOptions(count=9))
-    assert set(mined.rows[0].answers) == set(DOCUMENTS.values()) - {"love the kettle"}
+    assert set(mined.rows[0]) == set(DOCUMENTS.values()) - {"love the kettle"}
 
 
 def test_rows_without_positives_are_left_out_where_only_passages_are_compared(indexed):
@@ -149,7 +149,7 @@ def test_rows_without_positives_are_left_out_where_only_passages_are_compared(in
     path = indexed(MOOD)
     assert mine_index(path, rows, MiningOptions()).served == 3
     mined = mine_index(path, rows, MiningOptions(), passages=True)
-    assert ([bool(one.answers) for one in mined.rows], mined.served) == ([False, False, True], 1)
+    assert ([bool(one) for one in mined.rows], mined.served) == ([False, False, True], 1)
 
 
 def test_a_view_that_lacks_documents_gives_no_negatives(indexed):
@@ -186,8 +186,8 @@ def test_the_base_view_of_an_index_with_two_readers_serves_rows_with_positives(t
     others = [text for text in DOCUMENTS.values() if text != "love the kettle"]
     near = (plain.vectors(others) @ plain.vectors(["love the kettle"]).T)[:, 0]
     assert near.argmax() != (follows.vectors(others) @ follows.vectors(["love the kettle"]).T)[:, 0].argmax()
-    assert mined.rows[0].answers == (others[int(near.argmax())],)
-    assert mined.rows[1].texts
+    assert mined.rows[0] == (others[int(near.argmax())],)
+    assert mined.rows[1]
     assert mined.served == 3
 
 

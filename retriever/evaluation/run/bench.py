@@ -11,6 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -60,7 +61,7 @@ class RememberingEncoder(WrappedEncoder):
         super().__init__(encoder)
         self._on_progress = on_progress
         self._vectors: dict[ViewKey, dict[str, NDArray[np.float32]]] = defaultdict(dict)
-        self._keys: dict[str, ViewKey] = {}
+        self._key = cache(partial(view_key, encoder))
         self._cut: set[str] = set()
 
     @property
@@ -112,16 +113,8 @@ class RememberingEncoder(WrappedEncoder):
             counts = zip(texts, self.count_tokens(texts), strict=True)
             self._cut.update(text for text, count in counts if count > limit)
 
-    def _key(self, instruction: str) -> ViewKey:
-        if instruction not in self._keys:
-            self._keys[instruction] = view_key(self._encoder, instruction)
-        return self._keys[instruction]
-
     def _rows(self, key: ViewKey, texts: Sequence[str]) -> Embeddings:
-        rows = np.empty((len(texts), self.dim), dtype=np.float32)
-        for row, text in enumerate(texts):
-            rows[row] = self._vectors[key][text]
-        return rows
+        return np.array([self._vectors[key][text] for text in texts], dtype=np.float32).reshape(len(texts), self.dim)
 
 
 def _work(texts: Sequence[str]) -> int:

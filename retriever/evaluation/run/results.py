@@ -50,7 +50,10 @@ class Evaluation:
     @property
     def name(self) -> str:
         """The encoder's name, with the settings that tell it from others of that name."""
-        return encoder_name(self.encoder)
+        given = self.encoder
+        name = str(given.get("name") or str(given.get("fingerprint"))[:12])
+        settings = [f"{key.replace('_', '-')} {given[key]}" for key in ("steps", "look_ahead") if given.get(key)]
+        return ", ".join([name, *filter(None, [str(given.get("pooling") or "")]), *settings])
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object; values are rounded to four decimals, resamples left out."""
@@ -99,13 +102,6 @@ class EncoderComparison:
             "high": round(self.difference.high, _DIGITS),
             "certain": self.difference.certain,
         }
-
-
-def encoder_name(encoder: Mapping[str, JSON]) -> str:
-    """Return an encoder's name with the settings that tell it from others of that name."""
-    settings = [f"{key.replace('_', '-')} {encoder[key]}" for key in ("steps", "look_ahead") if encoder.get(key)]
-    name = str(encoder.get("name") or str(encoder.get("fingerprint"))[:12])
-    return ", ".join([name, *filter(None, [str(encoder.get("pooling") or "")]), *settings])
 
 
 def compare(ours: Evaluation, theirs: Evaluation) -> list[EncoderComparison]:

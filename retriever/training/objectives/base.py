@@ -4,10 +4,7 @@ import random
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
-
-import torch
-from torch import Tensor
+from typing import Protocol
 
 from retriever.training.adapters import Adapted
 from retriever.training.pairs import ContrastiveExample, answer_set, set_numbers
@@ -175,24 +172,6 @@ def _waiting(queue: list[int], placed: set[int], texts: Sequence[str], text: str
     return next(
         (place for place in reversed(queue[-_LOOKED_AT:]) if place not in placed and texts[place] != text), None
     )
-
-
-@dataclass(frozen=True, slots=True)
-class NegativePlaces:
-    """Which prompts are the rows' negatives: their numbers (B, H), and where there is one; a row may have fewer."""
-
-    places: Tensor
-    mask: Tensor
-
-    @classmethod
-    def of(cls, rows: Sequence[Sequence[int]], *, device: torch.device) -> Self | None:
-        """Return the places of every row side by side, None where no row has any."""
-        widest = max(map(len, rows))
-        if not widest:
-            return None
-        places = [[*row, *[0] * (widest - len(row))] for row in rows]
-        mask = [[True] * len(row) + [False] * (widest - len(row)) for row in rows]
-        return cls(torch.tensor(places, device=device), torch.tensor(mask, device=device))
 
 
 def positive_sets(examples: Sequence[ContrastiveExample]) -> list[int]:

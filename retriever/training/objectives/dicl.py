@@ -14,18 +14,18 @@ from pydantic import Field
 from torch import Tensor
 
 from retriever.training.loss_parts import Negatives
-from retriever.training.losses import DICL_TEMPERATURE, MARGIN, DiclEmbeddings, TieredEmbeddings, dicl, tiered
+from retriever.training.losses import DICL_TEMPERATURE, MARGIN, DiclEmbeddings, dicl, tiered
 from retriever.training.objectives.base import (
     BatchSettings,
     Learner,
-    NegativePlaces,
     ObjectiveSettings,
     TextBatches,
     positive_sets,
     row_keys,
 )
 from retriever.training.objectives.reading import Prompts, VectorReader
-from retriever.training.pairs import NEGATIVES, ContrastiveExample, HardNegatives, dicl_examples
+from retriever.training.pairs import NEGATIVES, HardNegatives, dicl_examples
+from retriever.training.prompt_batches import PaddedRows, pad_rows
 from retriever.training.rows import TrainingRow
 from retriever.training.settings import Count, Positive
 
@@ -74,81 +74,51 @@ class DiclObjective:
 
     def backward(self, batch: Sequence[int]) -> Mapping[str, float]:
         """Add the gradients of a batch to the parameters; return ``loss`` and each term that makes it up."""
-        places = _Places([self._examples[row] for row in batch], self._device)
-        if self._settings.tiered:
-            places.add_tiers([self._rows[row] for row in batch], self._seed)
+        examples = [self._examples[row] for row in batch]
+        prompts = Prompts()
+        queries = [prompts.place(example.text, example.instruction) for example in examples]
+        texts = [prompts.place(example.text, "") for example in examples]
+        instructions = [prompts.place("", example.instruction) for example in examples]
+        positives = [prompts.place(example.positive, "") for example in examples]
+        wrong = [[prompts.place(text, "") for text in example.negatives] for example in examples]
+        negatives = pad_rows(wrong, device=self._device)  # (B, H)
+        sets = torch.tensor(positive_sets(examples), device=self._device)  # (B,)
+        lower = self._lower(prompts, batch) if self._settings.tiered else None
         terms: dict[str, Tensor] = {}
 
         def loss(vectors: Tensor) -> Tensor:
-            embedded, temperature = places.embeddings(vectors), self._settings.temperature
+            embedded = DiclEmbeddings(
+                query=vectors[queries],
+                query_text=vectors[texts],
+                query_instruction=vectors[instructions],
+                positive=vectors[positives],
+                negatives=Negatives(vectors[negatives.ids], negatives.counted),
+                groups=sets,
+            )
+            temperature = self._settings.temperature
             terms.update(dicl(embedded, margin=self._settings.margin, temperature=temperature))
-            if self._settings.tiered:
-                tiers = tiered(places.tiers(embedded, vectors), temperature=temperature)
+            if lower is not None:
+                tiers = tiered(embedded, Negatives(vectors[lower.ids], lower.counted), temperature=temperature)
                 terms["tiered"] = sum(tiers.values(), start=vectors.new_zeros(()))
             return torch.stack(list(terms.values())).sum()
 
-        prompts = places.prompts
         total = self._reader.backward(prompts.texts, prompts.instructions, loss, held_tokens=self._held_tokens)
         return {"loss": float(total), **{name: float(term.detach()) for name, term in terms.items()}}
 
-
-class _Places:
-    """Which prompt stands for which part of which row."""
-
-    def __init__(self, examples: Sequence[ContrastiveExample], device: torch.device) -> None:
-        self.prompts = Prompts()
-        place = self.prompts.place
-        self._device = device
-        self._examples = examples
-        self._query = [place(example.text, example.instruction) for example in examples]
-        self._text = [place(example.text, "") for example in examples]
-        self._instruction = [place("", example.instruction) for example in examples]
-        self._positive = [place(example.positive, "") for example in examples]
-        self._negatives = NegativePlaces.of(
-            [[place(text, "") for text in example.negatives] for example in examples], device=device
-        )
-        self._sets = torch.tensor(positive_sets(examples), device=device)  # (B,)
-        self._tiers: list[list[int]] = []
-        self._taken: list[list[bool]] = []
-
-    def add_tiers(self, rows: Sequence[TrainingRow], seed: int) -> None:
-        """Add (I+ Q-), (I- Q+), I- and Q- of every row; an empty place is the prompt 0 and not taken."""
-        for example, wrong in zip(self._examples, wrong_parts(rows, seed=seed), strict=True):
+    def _lower(self, prompts: Prompts, batch: Sequence[int]) -> PaddedRows:
+        """Return (I+ Q-), (I- Q+), I- and Q- of every row, (B, 4); an empty place is the prompt 0 and not counted."""
+        places, taken = [], []
+        for row, wrong in zip(batch, wrong_parts([self._rows[row] for row in batch], seed=self._seed), strict=True):
+            own = self._examples[row]
             parts = [
-                None if wrong.text is None else (wrong.text, example.instruction),
-                None if wrong.instruction is None else (example.text, wrong.instruction),
+                None if wrong.text is None else (wrong.text, own.instruction),
+                None if wrong.instruction is None else (own.text, wrong.instruction),
                 None if wrong.instruction is None else ("", wrong.instruction),
                 None if wrong.text is None else (wrong.text, ""),
             ]
-            self._tiers.append([0 if part is None else self.prompts.place(*part) for part in parts])
-            self._taken.append([part is not None for part in parts])
-
-    def embeddings(self, vectors: Tensor) -> DiclEmbeddings:
-        """Return the batch as DICL's losses take it, from the vectors (N, d) of all prompts."""
-        negatives = self._negatives
-        return DiclEmbeddings(
-            query=vectors[self._query],
-            query_text=vectors[self._text],
-            query_instruction=vectors[self._instruction],
-            positive=vectors[self._positive],
-            negatives=None if negatives is None else Negatives(vectors[negatives.places], negatives.mask),
-            groups=self._sets,
-        )
-
-    def tiers(self, batch: DiclEmbeddings, vectors: Tensor) -> TieredEmbeddings:
-        """Return the batch as the tiered loss takes it."""
-        lower = vectors[torch.tensor(self._tiers, device=self._device)]  # (B, 4, d)
-        return TieredEmbeddings(
-            target=batch.positive,
-            both=batch.query,
-            instruction=batch.query_instruction,
-            query=batch.query_text,
-            half_wrong=lower[:, :2],
-            wrong=lower[:, 2:],
-            taken=torch.tensor(self._taken, device=self._device),
-            external=batch.negatives,
-            groups=batch.groups,
-        )
+            places.append([0 if part is None else prompts.place(*part) for part in parts])
+            taken.append([part is not None for part in parts])
+        return PaddedRows(torch.tensor(places, device=self._device), torch.tensor(taken, device=self._device))
 
 
 @dataclass(frozen=True, slots=True)

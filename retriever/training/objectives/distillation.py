@@ -10,9 +10,8 @@ training changes the model they come from.
 """
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -22,7 +21,6 @@ from torch import Tensor
 from retriever.core.protocols import Encoder
 from retriever.encoders.behind_prompt import untrained_look_ahead
 from retriever.evaluation.metrics import encode_each
-from retriever.training.adapters import Adapted
 from retriever.training.loss_parts import NEW_WEIGHT, fused_target, mean_similarity_error, squared_error
 from retriever.training.objectives.base import BatchSettings, Keys, Learner, Objective, TextBatches
 from retriever.training.objectives.reading import Piece, VectorReader, add_up, in_order
@@ -155,15 +153,6 @@ class FusionSettings(Settings):
     new_weight: Share = NEW_WEIGHT
 
 
-@dataclass(frozen=True, slots=True)
-class FusedTargets:
-    """The target vectors (n, d), float32 rows of length 1 on the CPU, that the student is trained towards."""
-
-    texts: Sequence[str]
-    instructions: Sequence[str]
-    vectors: Tensor = field(repr=False)
-
-
 @torch.no_grad()
 def fused_targets(
     learner: Learner,
@@ -173,66 +162,63 @@ def fused_targets(
     *,
     steps: int | None = None,
     base: Encoder | None = None,
-) -> FusedTargets:
+) -> Tensor:
     """Return eq. 4 for every text under the instruction beside it: lambda E_new + (1 - lambda) E_base.
 
-    E_new is the model as it is now, E_base the encoder that was trained further; without one the bare backbone, its
-    look-ahead embeddings untrained. ``steps`` as for `VectorReader`.
+    The target vectors (n, d) are float32 rows of length 1 on the CPU. E_new is the model as it is now, E_base the
+    encoder that was trained further; without one the bare backbone, its look-ahead embeddings untrained. ``steps`` as
+    for `VectorReader`.
     """
     reader = VectorReader(learner, steps=steps)
     read = reader.pieces(texts, instructions)
     known = None if base is None else torch.as_tensor(encode_each(base, texts, instructions))  # (n, d)
+    adapted = learner.adapted
+    began = {
+        name: untrained_look_ahead(adapted.backbone, len(values)).float() for name, values in adapted.learned.items()
+    }
     targets = []
     for piece in read:
         new = reader.read(piece, dropout=0.0)
         if known is None:
-            with _before_training(learner.adapted):
+            with adapted.base(), adapted.holding(began):
                 old = reader.read(piece, dropout=0.0)
         else:
             old = known[piece.rows].to(new.device)
         targets.append(fused_target(new, old, new_weight=settings.new_weight).cpu())
-    return FusedTargets(texts, instructions, in_order(read, torch.cat(targets)))
+    return in_order(read, torch.cat(targets))
 
 
 class FusionObjective:
     """Loss and gradients of a batch of texts: the squared distance of their vectors from the targets (eq. 5).
 
-    The sum over texts adds up piece by piece, so that one piece is held at a time whatever ``held_tokens`` says. No
-    text is compared with another, so ``paired`` has no meaning.
+    Every text has its instruction and its target vector (n, d). The sum over texts adds up piece by piece, so that one
+    piece is held at a time whatever ``held_tokens`` says. No text is compared with another, so ``paired`` has no
+    meaning.
     """
 
     def __init__(
-        self, learner: Learner, targets: FusedTargets, batch: BatchSettings, *, steps: int | None = None
+        self,
+        learner: Learner,
+        texts: Sequence[str],
+        instructions: Sequence[str],
+        targets: Tensor,
+        batch: BatchSettings,
+        *,
+        steps: int | None = None,
     ) -> None:
         self._reader = VectorReader(learner, steps=steps)
-        self._targets = targets
+        self._texts, self._instructions, self._targets = texts, instructions, targets
         self._device = learner.adapted.backbone.device
-        keys = [Keys("", text, number) for number, text in enumerate(targets.texts)]
+        keys = [Keys("", text, number) for number, text in enumerate(texts)]
         self.batches = TextBatches(keys, batch.unpaired(), learner.seed)
 
     def backward(self, batch: Sequence[int]) -> Mapping[str, float]:
         """Add the gradients of a batch to the parameters; return ``loss``."""
-        texts = [self._targets.texts[row] for row in batch]
-        read = self._reader.pieces(texts, [self._targets.instructions[row] for row in batch])
-        targets = self._targets.vectors[list(batch)].to(self._device)  # (B, d)
+        texts = [self._texts[row] for row in batch]
+        read = self._reader.pieces(texts, [self._instructions[row] for row in batch])
+        targets = self._targets[list(batch)].to(self._device)  # (B, d)
 
         def loss(piece: Piece) -> Tensor:
             return squared_error(self._reader.read(piece), targets[piece.rows]) * (len(piece.rows) / len(batch))
 
         return {"loss": float(add_up(loss, read))}
-
-
-@contextmanager
-def _before_training(adapted: Adapted) -> Iterator[None]:
-    """Within the block the model and its look-ahead embeddings are the untrained ones."""
-    with adapted.base():
-        learned = adapted.look_ahead
-        if learned is None:
-            yield
-            return
-        trained = learned.data
-        try:
-            learned.data = untrained_look_ahead(adapted.backbone, len(learned)).float()
-            yield
-        finally:
-            learned.data = trained

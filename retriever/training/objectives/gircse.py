@@ -18,22 +18,14 @@ from retriever.training.losses import GIRCSE_TEMPERATURE, refinement, stepwise
 from retriever.training.objectives.base import (
     BatchSettings,
     Learner,
-    NegativePlaces,
     ObjectiveSettings,
     TextBatches,
     positive_sets,
     row_keys,
 )
-from retriever.training.objectives.reading import (
-    Outputs,
-    Prompts,
-    SeparatePiece,
-    backward,
-    in_order,
-    separate_pieces,
-)
+from retriever.training.objectives.reading import Prompts, VectorReader
 from retriever.training.pairs import NEGATIVES, ContrastiveExample, HardNegatives, gircse_examples
-from retriever.training.passes import soft_token_states
+from retriever.training.prompt_batches import pad_rows
 from retriever.training.rows import TrainingRow
 from retriever.training.settings import AtLeastOne, Count, Positive, Weight
 
@@ -83,7 +75,8 @@ class GircseObjective:
         mined: Sequence[HardNegatives] | None = None,
         teacher: Encoder | None = None,
     ) -> None:
-        self._learner = learner
+        self._reader = VectorReader(learner, steps=settings.steps, every_step=True)
+        self._device = learner.adapted.backbone.device
         self._settings = settings
         self._teacher = teacher
         self._held_tokens = batch.held_tokens
@@ -107,27 +100,21 @@ class GircseObjective:
             ]
             for example, own in zip(examples, own_text_negatives(examples, numbers), strict=True)
         ]
-        adapted, steps = self._learner.adapted, self._settings.steps
-        read = separate_pieces(self._learner.tokeniser.separate(prompts.texts, prompts.instructions), tail=steps)
-        device = adapted.backbone.device
-        sets = torch.tensor(numbers, device=device)  # (B,)
-        negatives = NegativePlaces.of(wrong, device=device)
+        sets = torch.tensor(numbers, device=self._device)  # (B,)
+        negatives = pad_rows(wrong, device=self._device)
         taught = None
         if self._teacher is not None:
             vectors = encode_each(self._teacher, prompts.texts, prompts.instructions)
-            taught = torch.as_tensor(vectors, device=device)  # (N, e)
+            taught = torch.as_tensor(vectors, device=self._device)  # (N, e)
         terms: dict[str, Tensor] = {}
 
-        def encode(piece: SeparatePiece) -> Outputs:
-            return {"states": soft_token_states(adapted, piece.prompts, steps=steps)}  # (b, K, d)
-
-        def loss(outputs: Outputs) -> Tensor:
-            states = in_order(read, outputs["states"]).transpose(0, 1)  # (K, N, d)
+        def loss(vectors: Tensor) -> Tensor:
+            states = vectors.transpose(0, 1)  # (K, N, d)
             by_step = stepwise(
                 states[:, queries],
                 states[:, documents],
                 groups=sets,
-                negatives=None if negatives is None else Negatives(states[:, negatives.places], negatives.mask),
+                negatives=Negatives(states[:, negatives.ids], negatives.counted),
                 temperature=self._settings.temperature,
             )
             terms.update(contrast=by_step.sum(), refinement=refinement(by_step))
@@ -137,7 +124,7 @@ class GircseObjective:
             terms["taught"] = mean_similarity_error(states, taught)
             return total + self._settings.teacher_weight * terms["taught"]
 
-        total = backward(encode, read, loss, held_tokens=self._held_tokens)
+        total = self._reader.backward(prompts.texts, prompts.instructions, loss, held_tokens=self._held_tokens)
         return {"loss": float(total), **{name: float(term.detach()) for name, term in terms.items()}}
 
 

@@ -26,8 +26,8 @@ from retriever.training.objectives.reading import (
     separate_pieces,
 )
 from retriever.training.pairs import answer_set, remove_stopwords, set_numbers
-from retriever.training.passes import VIEW_DROPOUT, PaddedAnswers
-from retriever.training.prompt_batches import SeparatePrompts, TailStates
+from retriever.training.passes import VIEW_DROPOUT
+from retriever.training.prompt_batches import PaddedRows, SeparatePrompts, TailStates, pad_rows
 from retriever.training.rows import TrainingRow
 from retriever.training.settings import Positive, Settings, Weight
 
@@ -97,9 +97,8 @@ class InstEmbObjective:
         order = [place for piece in read for place in piece.rows]
         answers = self._learner.tokeniser.answers([remove_stopwords(row.answer) for row in rows])
         device = self._learner.adapted.backbone.device
-        compared = _Compared.of([rows[place] for place in order], strict=self._settings.strict, device=device)
         taught = [answers[place][: self._length] for place in order]
-        targets = passes.pad_answers(taught, width=self._length, device=device)
+        targets = pad_rows(taught, width=self._length, device=device)
         teacher = self._teacher(read, answers)
         alone = self._alone(rows, answers)
         terms: dict[str, Tensor] = {}
@@ -108,7 +107,8 @@ class InstEmbObjective:
             terms.update(self._distilled(outputs["tail"], targets, teacher))
             if self._settings.contrast:
                 views: dict[str, Tensor] = {view: part.of_rows(outputs[view], order) for view, part in alone.items()}
-                terms["contrast"] = self._contrast({**outputs, **views}, teacher, targets.counted, compared)
+                ordered = [rows[place] for place in order]
+                terms["contrast"] = self._contrast({**outputs, **views}, teacher, targets.counted, ordered)
             weights = {"contrast": self._settings.contrast}
             return torch.stack([weights.get(name, 1.0) * term for name, term in terms.items()]).sum()
 
@@ -178,7 +178,7 @@ class InstEmbObjective:
         ]
         return TailStates(torch.cat([state.last for state in states]), torch.cat([state.tail for state in states]))
 
-    def _distilled(self, tail: Tensor, targets: PaddedAnswers, teacher: TailStates | None) -> dict[str, Tensor]:
+    def _distilled(self, tail: Tensor, targets: PaddedRows, teacher: TailStates | None) -> dict[str, Tensor]:
         """Return the distillation terms of look-ahead states (B, L, d)."""
         head, direction = self._learner.adapted.backbone.logits, self._settings.direction
         terms: dict[str, Tensor] = {}
@@ -191,7 +191,9 @@ class InstEmbObjective:
                 terms[term] = losses.kl(head(tail), head(teacher.tail), targets.counted, direction=direction)
         return terms
 
-    def _contrast(self, read: Outputs, teacher: TailStates | None, counted: Tensor, compared: "_Compared") -> Tensor:
+    def _contrast(
+        self, read: Outputs, teacher: TailStates | None, counted: Tensor, rows: Sequence[TrainingRow]
+    ) -> Tensor:
         vectors = [self._vector(read["last"], read["tail"]), *(read[view] for view in self._views)]
         of_answers = [False, *(view in _ANSWERS for view in self._views)]
         if teacher is not None and "teacher" in self._settings.views:
@@ -200,12 +202,15 @@ class InstEmbObjective:
                 taught = (taught.float() + masked_mean(teacher.tail, counted)) / 2
             vectors.append(taught)
             of_answers.append(False)
+        strict = self._settings.strict
+        numbers = [*range(len(rows))] if strict else set_numbers([answer_set(row) for row in rows])
+        sets = torch.tensor(numbers, device=counted.device)  # (B,)
         return losses.view_contrast(
             torch.stack([view.float() for view in vectors]),  # (V, B, d)
-            compared.sets,
+            sets,
             temperature=self._settings.temperature,
             form=self._settings.form,
-            left_out=compared.left_out(of_answers),
+            left_out=None if strict else _left_out(rows, sets, of_answers),
         )
 
 
@@ -241,36 +246,14 @@ class _Alone:
         return in_order(self.pieces, vectors)[[self.places[row] for row in order]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Compared:
-    """The rows of a batch, as they are compared.
+def _left_out(rows: Sequence[TrainingRow], sets: Tensor, of_answers: Sequence[bool]) -> Tensor:
+    """Return (V B, V B), true where an answer meets another row with the same answer to another question.
 
-    Attributes:
-        sets: (B,) equal for positives.
-        answers: (B,) equal for rows with one answer, whatever they are asked; None for the paper's form, in which every
-            row is a set of its own.
+    "none" is no wrong answer to a row whose answer is "none" too, whatever it was asked. Texts under their questions
+    are told apart all the same. ``sets`` (B,) are equal for positives; ``of_answers`` says which of the V views is an
+    answer.
     """
-
-    sets: Tensor
-    answers: Tensor | None
-
-    @classmethod
-    def of(cls, rows: Sequence[TrainingRow], *, strict: bool, device: torch.device) -> "_Compared":
-        sets = set_numbers([answer_set(row) for row in rows], strict=strict)
-        answers = None if strict else set_numbers([("", row.answer_key) for row in rows])
-        equal = None if answers is None else torch.tensor(answers, device=device)
-        return cls(torch.tensor(sets, device=device), equal)
-
-    def left_out(self, of_answers: Sequence[bool]) -> Tensor | None:
-        """Return (V B, V B), true where an answer meets another row with the same answer to another question.
-
-        "none" is no wrong answer to a row whose answer is "none" too, whatever it was asked. Texts under their
-        questions are told apart all the same. ``of_answers`` says which of the V views is an answer.
-        """
-        if self.answers is None:
-            return None
-        size = len(of_answers)
-        equal = (self.answers.unsqueeze(1) == self.answers.unsqueeze(0)).repeat(size, size)  # (V B, V B)
-        apart = (self.sets.unsqueeze(1) != self.sets.unsqueeze(0)).repeat(size, size)  # (V B, V B)
-        read = torch.tensor(of_answers, device=self.sets.device).repeat_interleave(len(self.sets))  # (V B,)
-        return equal & apart & (read.unsqueeze(1) | read.unsqueeze(0))
+    answers = torch.tensor(set_numbers([("", row.answer_key) for row in rows]), device=sets.device)  # (B,)
+    alike = (answers.unsqueeze(1) == answers.unsqueeze(0)) & (sets.unsqueeze(1) != sets.unsqueeze(0))  # (B, B)
+    read = torch.tensor(of_answers, device=sets.device).repeat_interleave(len(rows))  # (V B,)
+    return alike.repeat(len(of_answers), len(of_answers)) & (read.unsqueeze(1) | read.unsqueeze(0))

@@ -4,6 +4,7 @@ A batch larger than memory is read twice, piece by piece, with the gradients of 
 2021, section 3).
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -77,15 +78,6 @@ PIECE_TOKENS = 2048
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
-    """A text and the questions it is read under in one batch, with the caller's number for each question."""
-
-    text: str
-    instructions: list[str]
-    rows: list[int]
-
-
-@dataclass(frozen=True, slots=True)
 class Piece:
     """The input of one forward pass: prompts, their rows' numbers, and its tokens with padding."""
 
@@ -130,15 +122,25 @@ def pieces(learner: Learner, texts: Sequence[str], instructions: Sequence[str], 
 
     The shortest texts come first; ``tail`` tokens will stand behind every prompt.
     """
-    by_text: dict[str, _Request] = {}
-    for row, (text, instruction) in enumerate(zip(texts, instructions, strict=True)):
-        request = by_text.setdefault(text, _Request(text, [], []))
-        request.instructions.append(instruction)
-        request.rows.append(row)
-    asked, shared = list(by_text.values()), learner.shares
-    widths = [_width(learner, request, tail, shared=shared) for request in asked]
-    groups = _groups(widths, [1 if shared else len(request.rows) for request in asked])
-    return [_piece(learner, [asked[i] for i in group], widths[group[-1]], shared=shared) for group in groups]
+    by_text: dict[str, list[int]] = defaultdict(list)
+    for row, text in enumerate(texts):
+        by_text[text].append(row)
+    tokeniser, shared = learner.tokeniser, learner.shares
+    own = list(by_text.values())
+    widths = []  # of the line that a text takes with its questions, or with the longest of them, about
+    for text, rows in by_text.items():
+        beside = [tokeniser.length_around(instructions[row]) + tail for row in rows]
+        widths.append(tokeniser.length(text) + (sum(beside) if shared else max(beside)))
+    read = []
+    for group in _groups(widths, [1 if shared else len(rows) for rows in own]):
+        rows, width = [row for i in group for row in own[i]], widths[group[-1]]
+        if shared:
+            questions = [[instructions[row] for row in own[i]] for i in group]
+            prompts: PromptBatch = tokeniser.shared([texts[own[i][0]] for i in group], questions)
+        else:
+            prompts = tokeniser.separate([texts[row] for row in rows], [instructions[row] for row in rows])
+        read.append(Piece(prompts, rows, width * len(group if shared else rows)))
+    return read
 
 
 def separate_pieces(prompts: SeparatePrompts, *, tail: int) -> list[SeparatePiece]:
@@ -205,35 +207,17 @@ def _groups(widths: Sequence[int], lines: Sequence[int]) -> list[list[int]]:
     return groups
 
 
-def _piece(learner: Learner, requests: Sequence[_Request], width: int, *, shared: bool) -> Piece:
-    texts = [request.text for request in requests]
-    rows = [row for request in requests for row in request.rows]
-    if shared:
-        prompts: PromptBatch = learner.tokeniser.shared(texts, [request.instructions for request in requests])
-        return Piece(prompts, rows, width * len(texts))
-    every = [request.text for request in requests for _ in request.rows]
-    separate = learner.tokeniser.separate(
-        every, [instruction for text in requests for instruction in text.instructions]
-    )
-    return Piece(separate, rows, width * len(rows))
-
-
-def _width(learner: Learner, request: _Request, tail: int, *, shared: bool) -> int:
-    """Return the tokens of the line a text takes with its questions, or with the longest of them, about."""
-    text = learner.tokeniser.length(request.text)
-    each = [learner.tokeniser.length_around(instruction) + tail for instruction in request.instructions]
-    return text + (sum(each) if shared else max(each))
-
-
 class VectorReader:
     """Reads prompts into vectors: GIRCSE's z_K, else InstEmb's ``daap``, else the last prompt state.
 
-    The model is a causal one; ``steps`` is K, for a model that is to be a GIRCSE encoder.
+    The model is a causal one; ``steps`` is K, for a model that is to be a GIRCSE encoder. With ``every_step`` a vector
+    (d,) becomes z_1 to z_K (K, d).
     """
 
-    def __init__(self, learner: Learner, *, steps: int | None = None) -> None:
+    def __init__(self, learner: Learner, *, steps: int | None = None, every_step: bool = False) -> None:
         self._learner = learner
         self._steps = steps
+        self._every_step = every_step
 
     def pieces(self, texts: Sequence[str], instructions: Sequence[str]) -> list[Piece]:
         """Return the prompts of texts, each under the instruction beside it, in forward passes."""
@@ -246,9 +230,10 @@ class VectorReader:
         """Return the vectors (b, d) of a piece's prompts, of any length; ``dropout`` as for `student_states`."""
         adapted = self._learner.adapted
         if self._steps is not None and isinstance(piece, SeparatePiece):
-            return soft_token_states(adapted, piece.prompts, steps=self._steps, dropout=dropout)[:, -1]
-        states = student_states(adapted, piece.prompts, dropout=dropout)
-        return daap(states.last, states.tail) if states.tail.shape[1] else states.last
+            states = soft_token_states(adapted, piece.prompts, steps=self._steps, dropout=dropout)  # (b, K, d)
+            return states if self._every_step else states[:, -1]
+        read = student_states(adapted, piece.prompts, dropout=dropout)
+        return daap(read.last, read.tail) if read.tail.shape[1] else read.last
 
     def backward(
         self, texts: Sequence[str], instructions: Sequence[str], loss: Callable[[Tensor], Tensor], *, held_tokens: int

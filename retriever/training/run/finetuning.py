@@ -27,6 +27,7 @@ from retriever.training.adapter_files import prove_active, save_trained
 from retriever.training.checkpoints import LOSSES_FILE
 from retriever.training.config import FinetuneConfig, read_config
 from retriever.training.from_index import mine_index
+from retriever.training.loop import TrainingResult
 from retriever.training.methods import METHODS, TrainingMethod
 from retriever.training.negatives import MiningOptions
 from retriever.training.rows import TrainingRow, read_training_rows
@@ -47,7 +48,7 @@ from retriever.training.run.scores import (
     held_out_task,
     judge,
 )
-from retriever.training.run.stages import FUSION, Announce, Assignment, OnProgress, Stage, saved_states, stage_of, train
+from retriever.training.run.stages import FUSION, Announce, Assignment, OnProgress, saved_states, stage_of, train
 from retriever.training.run.start import Base, is_trained, load_base, prepare
 from retriever.training.settings import Positive, Settings
 
@@ -123,13 +124,13 @@ def finetune(
             stages = train(
                 assignment,
                 request.folder,
+                say,
                 resume=request.resume,
                 minutes=request.minutes,
                 on_progress=on_progress,
-                announce=say,
             )
         report = _report(request, assignment, stages, notes)
-        if not all(stage.result.finished for stage in stages.values()):
+        if not all(stage.finished for stage in stages.values()):
             return report
         draft = _save_draft(request, assignment.base)
         judgement = _judge(request, assignment, task, draft, say)
@@ -205,13 +206,15 @@ def _settings(request: FinetuneRequest, rows: Sequence[TrainingRow]) -> Finetune
     if request.seed is not None:
         config = replace(config, data=replace(config.data, seed=request.seed))
     if request.index is not None:
-        _check_minable(config.method, rows)
+        check_minable(config.method, rows)
     return config
 
 
-def _check_minable(method: TrainingMethod, rows: Sequence[TrainingRow]) -> None:
-    """Refuse an index whose documents the method could compare with nothing."""
-    method.check_mining()
+def check_minable(method: TrainingMethod, rows: Sequence[TrainingRow]) -> None:
+    """Raise a UsageError where the method could compare an index's documents with nothing."""
+    if method.mined == "none":
+        able = " and ".join(other.name for other in METHODS.values() if other.mined != "none")
+        raise UsageError(f"{method.name} learns from no hard negatives.", hint=f"--index is for {able}.")
     if method.mined == "positives" and not any(row.positives for row in rows):
         others = " or ".join(f"--method {other.name}" for other in METHODS.values() if other.mined == "all")
         raise UsageError(
@@ -230,9 +233,9 @@ def _continued(base: Base) -> list[str]:
 
 
 def _report(
-    request: FinetuneRequest, assignment: Assignment, stages: Mapping[str, Stage], notes: Sequence[str]
+    request: FinetuneRequest, assignment: Assignment, stages: Mapping[str, TrainingResult], notes: Sequence[str]
 ) -> FinetuneReport:
-    results, base = [stage.result for stage in stages.values()], assignment.base
+    results, base = stages.values(), assignment.base
     return FinetuneReport(
         output=request.output,
         config=assignment.config,
@@ -286,7 +289,7 @@ def _judge(
 
 
 def _describe(
-    folder: Path, report: FinetuneReport, judgement: Judgement, stages: Mapping[str, Stage], states: Path
+    folder: Path, report: FinetuneReport, judgement: Judgement, stages: Mapping[str, TrainingResult], states: Path
 ) -> None:
     """Write beside a checkpoint what it was made from and how it went; its manifest covers that too."""
     (folder / CARD).write_text(model_card(report, judgement), encoding="utf-8")

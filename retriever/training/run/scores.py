@@ -6,7 +6,7 @@ row's own answer. A few searches of held-out rows show a person what the model f
 
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
@@ -223,8 +223,8 @@ def example_searches(rows: Sequence[TrainingRow]) -> list[ExampleSearch]:
         groups[row.group].append(row)
     for group in sorted(groups.values(), key=len, reverse=True):
         used = {search.row.text_key for search in searches}
-        candidates = (search for row in group if row.text_key not in used for search in _searches(row, group, rows))
-        searches.extend([first] if (first := next(candidates, None)) else [])
+        made = (_search(row, group, rows) for row in group if row.text_key not in used)
+        searches += [first] if (first := next(filter(None, made), None)) else []
         if len(searches) == MOST_SEARCHES:
             break
     return searches
@@ -246,13 +246,12 @@ def examples_json(
     ]
 
 
-def _searches(row: TrainingRow, group: Sequence[TrainingRow], rows: Sequence[TrainingRow]) -> Iterator[ExampleSearch]:
-    """Yield the row's search, unless there is nothing right or nothing wrong to find."""
-    candidates = [] if row.positives else _texts(row, group)
-    if not _decides(candidates):
-        candidates = _answers(row, rows)
-    if _decides(candidates):
-        yield ExampleSearch(row, candidates)
+def _search(row: TrainingRow, group: Sequence[TrainingRow], rows: Sequence[TrainingRow]) -> ExampleSearch | None:
+    """Return the row's search among texts, or else answers; None where nothing is right or nothing wrong to find."""
+    for candidates in ([] if row.positives else _texts(row, group), _answers(row, rows)):
+        if len({candidate.right for candidate in candidates}) == 2:
+            return ExampleSearch(row, candidates)
+    return None
 
 
 def _texts(row: TrainingRow, group: Sequence[TrainingRow]) -> list[Candidate]:
@@ -280,7 +279,3 @@ def _some(candidates: Iterable[Candidate]) -> list[Candidate]:
         sides[candidate.right].append(candidate)
     right = sides[True][: MOST_CANDIDATES // 2]
     return [*sides[False][: MOST_CANDIDATES - len(right)], *right]
-
-
-def _decides(candidates: Sequence[Candidate]) -> bool:
-    return len({candidate.right for candidate in candidates}) == 2

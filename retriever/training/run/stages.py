@@ -49,7 +49,7 @@ class Assignment:
     def identity(self, stage: str, teachers: Mapping[str, Encoder]) -> dict[str, JSON]:
         """Describe all that a run must repeat to go on, the loop's own settings aside: the machine's part of it too."""
         config = {name: value for name, value in self.config.to_json().items() if name != "loop"}
-        negatives = [[*hard.texts, "", *hard.answers] for hard in self.mined or ()]
+        negatives = [list(texts) for texts in self.mined or ()]
         return {
             "stage": stage,
             "method": self.config.method.name,
@@ -65,23 +65,15 @@ class Assignment:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """The result of a stage, and its record of every step."""
-
-    result: TrainingResult
-    rows: Sequence[Mapping[str, float]]
-
-
 def train(
     assignment: Assignment,
     folder: Path,
+    announce: Announce,
     *,
-    resume: bool = False,
-    minutes: float | None = None,
-    on_progress: OnProgress | None = None,
-    announce: Announce | None = None,
-) -> dict[str, Stage]:
+    resume: bool,
+    minutes: float | None,
+    on_progress: OnProgress | None,
+) -> dict[str, TrainingResult]:
     """Train every stage to its end, or until so many minutes are over; return the stages begun by name.
 
     The folder holds one a stage, with its states and its record; a run that is resumed goes on from the newest states.
@@ -94,12 +86,14 @@ def train(
     """
     began = time.monotonic()
     config = assignment.config
-    stages: dict[str, Stage] = {}
+    stages: dict[str, TrainingResult] = {}
     for name, loop in _stages(config).items():
         left = None if minutes is None else max(0.0, minutes - (time.monotonic() - began) / 60)
         teachers = _teachers(assignment, name)
-        if announce is not None and (reads := _reads(name, teachers)):
-            announce(reads)
+        if name == FUSION:
+            announce("reading every text for the fusion, before its first step")
+        elif SIMILARITY in teachers:
+            announce("reading texts whose similarities are kept, before the first step")
         objective = _objective(assignment, name, teachers)
         trainer = Trainer(
             assignment.base.adapted.parameters,
@@ -112,9 +106,8 @@ def train(
         )
         torch.manual_seed(config.data.seed)
         report = None if on_progress is None else partial(on_progress, name)
-        result = trainer.run(resume=resume, minutes=left, on_progress=report)
-        stages[name] = Stage(result, trainer.record.rows())
-        if not result.finished:
+        stages[name] = trainer.run(resume=resume, minutes=left, on_progress=report)
+        if not stages[name].finished:
             break
     return stages
 
@@ -155,13 +148,6 @@ def _teachers(assignment: Assignment, stage: str) -> dict[str, Encoder]:
     return {section: load_encoder(name, device=device) for section, name in names.items()}
 
 
-def _reads(stage: str, teachers: Mapping[str, Encoder]) -> str:
-    """Describe the texts that are read before a stage's first step, in words; empty for nothing."""
-    if stage == FUSION:
-        return "reading every text for the fusion, before its first step"
-    return "reading texts whose similarities are kept, before the first step" if SIMILARITY in teachers else ""
-
-
 def _objective(assignment: Assignment, stage: str, teachers: Mapping[str, Encoder]) -> Objective:
     config, learner, rows = assignment.config, assignment.base.learner, assignment.data.train
     steps = assignment.base.options.steps
@@ -182,7 +168,7 @@ def _fusion(assignment: Assignment, settings: FusionSettings, before: Encoder | 
     prompts = list(_prompts(assignment.data.train))
     texts, instructions = [text for text, _ in prompts], [instruction for _, instruction in prompts]
     targets = fused_targets(learner, texts, instructions, settings, steps=steps, base=before)
-    return FusionObjective(learner, targets, assignment.config.batch, steps=steps)
+    return FusionObjective(learner, texts, instructions, targets, assignment.config.batch, steps=steps)
 
 
 def _prompts(rows: Sequence[TrainingRow]) -> dict[tuple[str, str], TrainingRow]:

@@ -158,15 +158,6 @@ class Base:
         return self.learner.adapted
 
 
-@dataclass(frozen=True, slots=True)
-class _Trained:
-    """A checkpoint's model, the method it was made for, and its options."""
-
-    adapted: Adapted
-    method: str
-    options: EncoderOptions
-
-
 def is_trained(name: str | None, method: TrainingMethod) -> bool:
     """Whether what is trained on is a checkpoint, and not a bare model; the name is None for the method's own."""
     return checkpoint_folder(resolve_name(name or method.base)) is not None
@@ -187,39 +178,41 @@ def load_base(name: str | None, config: FinetuneConfig, *, device: str, dtype: s
     folder = checkpoint_folder(spec)
     torch.manual_seed(config.data.seed)
     if folder is None:
-        loaded = _bare(spec, config.adapter, device=device, dtype=dtype)
-        digest = loaded.adapted.backbone.source.digest
+        adapted = _bare(spec, config.adapter, device=device, dtype=dtype)
+        method, options, digest = spec.partition(":")[0], EncoderOptions(), adapted.backbone.source.digest
     else:
         stored = read_checkpoint_config(folder)
-        trained = load_trained(folder, device=device, dtype=dtype, dropout=config.adapter.dropout)
-        loaded = _Trained(trained, stored.method, stored.options)
-        digest = file_hash(folder / MANIFEST)
-    adapted = loaded.adapted
+        adapted = load_trained(folder, device=device, dtype=dtype, dropout=config.adapter.dropout)
+        method, options, digest = stored.method, stored.options, file_hash(folder / MANIFEST)
     if adapted.backbone.masked:
         _check_masked(model, config)
     _fit_look_ahead(adapted, config)
+    learner = _learner(adapted, options, config)
     made = config.method.encoder or (InstEmbEncoder.method if adapted.look_ahead is not None else "inbedder")
+    if made != method:
+        options = EncoderOptions(template=options.template, default_instruction=options.default_instruction)
+    if made == InstEmbEncoder.method:
+        options = replace(options, look_ahead=None if adapted.look_ahead_length else 0)
     return Base(
         name=model,
         spec=spec,
         digest=json_hash({"spec": spec, "files": digest}),
-        learner=_learner(adapted, loaded.options, config),
+        learner=learner,
         method=made,
-        options=_options(loaded, made, config),
+        options=replace(options, steps=config.objective.steps),
         continued=folder is not None,
         start=adapted.values,
     )
 
 
-def _bare(spec: str, settings: AdapterSettings, *, device: str, dtype: str) -> _Trained:
+def _bare(spec: str, settings: AdapterSettings, *, device: str, dtype: str) -> Adapted:
     method, _, name = spec.partition(":")
     if method == SENTENCE_METHOD:
         raise UsageError(
             f"{spec} is a sentence encoder, which is not trained here.",
             hint="Name a language model as METHOD:BACKBONE, a checkpoint folder, or one of `retriever models list`.",
         )
-    adapted = attach(load_trainable(name, device=device, dtype=dtype), settings)
-    return _Trained(adapted, method, EncoderOptions())
+    return attach(load_trainable(name, device=device, dtype=dtype), settings)
 
 
 def _check_masked(model: str, config: FinetuneConfig) -> None:
@@ -246,15 +239,6 @@ def _fit_look_ahead(adapted: Adapted, config: FinetuneConfig) -> None:
     for learned in adapted.learned.values():
         learned.requires_grad_(config.adapter.train_look_ahead)
     adapted.settings = replace(adapted.settings, look_ahead=adapted.look_ahead_length)
-
-
-def _options(loaded: _Trained, made: str, config: FinetuneConfig) -> EncoderOptions:
-    """Return the options of the encoder that comes out."""
-    kept = EncoderOptions(template=loaded.options.template, default_instruction=loaded.options.default_instruction)
-    options = loaded.options if loaded.method == made else kept
-    if made == InstEmbEncoder.method:
-        options = replace(options, look_ahead=None if loaded.adapted.settings.look_ahead else 0)
-    return replace(options, steps=config.objective.steps)
 
 
 def _learner(adapted: Adapted, options: EncoderOptions, config: FinetuneConfig) -> Learner:
