@@ -1,8 +1,9 @@
 """What tools share: an index by its name or the only one, errors in our words, jobs, and answers of bounded size."""
 
 import hashlib
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial, wraps
+from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import quote, unquote
 
 from mcp.server.mcpserver.exceptions import ToolError
@@ -16,6 +17,7 @@ from retriever.core.types import Document
 from retriever.core.verdicts import Verdict
 from retriever.serving.jobs import Job
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 ANSWER_CHARACTERS = 24_000
@@ -120,6 +122,18 @@ class ToolContext:
         """Return an error as agents are told it: what happened, and the next step that they can take."""
         problem = problem_of(error)
         return ToolError(f"{problem.message} {problem.hint}".strip())
+
+
+def blocking(
+    tool: Callable[Concatenate[ToolContext, P], T],
+) -> Callable[Concatenate[ToolContext, P], Coroutine[Any, Any, T]]:
+    """Have a tool do its work on a thread, and word errors for agents."""
+
+    @wraps(tool)
+    async def on_thread(context: ToolContext, /, *args: P.args, **arguments: P.kwargs) -> T:
+        return await context.work(partial(tool, context, *args, **arguments))
+
+    return on_thread
 
 
 def verdict_of(verdict: Verdict) -> str:
