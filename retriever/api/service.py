@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar, cast
 
-from retriever.api.faults import for_clients
-from retriever.api.problems import NotFoundError, TookTooLongError, UnknownIndexError
+from retriever.api.problems import NotFoundError, TookTooLongError, UnknownIndexError, result_for_clients
 from retriever.api.settings import READING, ServerLimits, ServerSettings
 from retriever.core.errors import BusyError, IndexNotFoundError, RetrieverError, UsageError
 from retriever.core.requests import SearchRequest
@@ -314,7 +313,7 @@ class Service:
             under_way[0].tell({"done": done, "total": texts})
             under_way[0].check()
 
-        answers = map(for_clients, index.search_progressively(request, report))
+        answers = map(result_for_clients, index.search_progressively(request, report))
         first = next(answers)
 
         def settle(job: Job) -> tuple[SearchResult, int]:

@@ -11,12 +11,11 @@ from fastapi import Path as InPath
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
-from retriever.api.faults import made_for_clients
 from retriever.api.http.answers import Body as RequestBody
 from retriever.api.http.answers import answer
 from retriever.api.http.gate import WRITERS, Served
 from retriever.api.http.indexes import IndexName
-from retriever.api.problems import NotFoundError, problem_of
+from retriever.api.problems import NotFoundError, made_for_clients, problem_of
 from retriever.api.service import Service
 from retriever.clusters.budget import BUDGET
 from retriever.core.errors import UsageError

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from retriever.api.faults import for_clients, made_for_clients
 from retriever.api.mcp.context import (
     MOST_HITS,
     Bounded,
@@ -17,6 +16,7 @@ from retriever.api.mcp.context import (
     hit_of,
     verdict_of,
 )
+from retriever.api.problems import made_for_clients, result_for_clients
 from retriever.core.requests import GroupOptions, SearchRequest
 from retriever.core.results import KnownAnswers
 from retriever.forms import made, tool_arguments
@@ -203,7 +203,7 @@ def _hits(index: Index, bounded: Bounded, query: str, instructions: tuple[str, s
 
     request = SearchRequest(query, k=_HITS, where=where)
     results = index.search_many([replace(request, instruction=each) for each in instructions])
-    first, second = map(for_clients, results)
+    first, second = map(result_for_clients, results)
     compared = compare_ranks(first, second)
     return {
         "query": query,
