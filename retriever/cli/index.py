@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from retriever.cli import output
-from retriever.cli.options import DEFAULT_INDEX, Build, DeviceOption, Embedding, EncodingOption, IndexOption, JsonOption
+from retriever.cli.options import DEFAULT_INDEX, DeviceOption, Embedding, EncodingOption, IndexOption, JsonOption
 from retriever.cli.reading import Reading
 from retriever.cli.verdicts import say_verdict
 from retriever.core.errors import InputError
+from retriever.core.requests import IndexType
 from retriever.core.text import printable
 from retriever.forms import command_options, made
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 SKIPPED = 3
 
 
-@command_options(Build)
+@command_options(IndexType)
 @command_options(Embedding)
 @command_options(Reading, leave_out=("reader", "read"))
 def index(  # noqa: PLR0913 - one parameter per option
@@ -103,7 +104,7 @@ def index(  # noqa: PLR0913 - one parameter per option
             rows,
             instructions=instruction or [],
             options=indexing,
-            index_type=made(Build, options).index_type,
+            index_type=made(IndexType, options),
             progress=line.show,
         )
         views = [view for view in opened.views() if view.taught is None and view.view in report.views]
