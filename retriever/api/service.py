@@ -42,11 +42,7 @@ SEPARATOR = "@"
 
 
 class Workers:
-    """Threads that work for requests. Who waits too long is told so; the thread goes on to the end of its work.
-
-    Args:
-        limits: how many threads, how many may wait for one, and for how long.
-    """
+    """Threads that work for requests. Who waits too long is told so; the thread goes on to the end of its work."""
 
     def __init__(self, limits: ServerLimits) -> None:
         self._limits = limits
@@ -95,11 +91,7 @@ class Workers:
 
 
 async def in_time(future: "Future[T]", seconds: float) -> T:
-    """Wait for a future; one that has not begun when time is up is cancelled.
-
-    Raises:
-        TookTooLongError: it is not done in time.
-    """
+    """Wait for a future; where time is up, cancel it if it has not begun, and raise `TookTooLongError`."""
     try:
         return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
     except TimeoutError as error:
@@ -223,11 +215,7 @@ class Service:
         return saved or instruction
 
     async def loaded(self, model: str) -> QueuedEncoder:
-        """Return a model by its name without holding up other requests while it is loaded.
-
-        Raises:
-            EncoderError: it cannot be loaded.
-        """
+        """Return a model by its name, loaded without holding up other requests; `EncoderError` where it cannot be."""
         name = DEFAULT_BASE if model == DEFAULT_BASE else self.settings.encoder
         known = self._loaded.get(name)
         if known is not None:
@@ -238,11 +226,7 @@ class Service:
         return self._loaded.setdefault(name, cast("QueuedEncoder", encoder))
 
     def make_room(self) -> None:
-        """Forget the jobs that were over first, beyond those that are kept, so that another may begin.
-
-        Raises:
-            BusyError: as many jobs as may run are running.
-        """
+        """Forget jobs that were over first, beyond those that are kept; raise `BusyError` where no other may begin."""
         jobs = self.jobs.named("")
         over = [name for name, job in jobs.items() if job.snapshot().over]
         for name in over[: max(0, len(over) - self.limits.kept_jobs + 1)]:
@@ -287,11 +271,7 @@ class Service:
         return self.so_far(answer)
 
     def so_far(self, answer: Answer) -> Answer:
-        """Return an answer to a search with what is known by now.
-
-        Raises:
-            RetrieverError: its reading failed.
-        """
+        """Return an answer to a search with what is known by now; raise the error that ended its reading."""
         if answer.reading is None:
             return answer
         now = answer.reading.job.snapshot()

@@ -124,11 +124,7 @@ class ServerLimits:
             self.check_text(text, name)
 
     def check_search(self, request: SearchRequest) -> SearchRequest:
-        """Return a search that keeps to the limits.
-
-        Raises:
-            UsageError: it does not.
-        """
+        """Return a search that keeps to the limits; raise `UsageError` for another."""
         self.check_text(request.query or request.like or "", "query")
         self.check_instruction(request.instruction or "")
         if request.k > self.hits:
@@ -136,30 +132,18 @@ class ServerLimits:
         return request
 
     def check_text(self, text: str, field: str) -> None:
-        """Refuse what is too long or no text.
-
-        Raises:
-            UsageError: the field is named.
-        """
+        """Raise `UsageError`, which names the field, for what is too long or no text."""
         require_text(text)
         _check_length(text, self.text_characters, field)
 
     def check_instruction(self, *instructions: str) -> None:
-        """Refuse an instruction that is too long or is no text.
-
-        Raises:
-            UsageError: it is.
-        """
+        """Raise `UsageError` for an instruction that is too long or no text."""
         require_text(*instructions)
         for instruction in instructions:
             _check_length(instruction, self.instruction_characters, "instruction")
 
     def check_documents(self, count: int) -> None:
-        """Refuse too many documents, or none.
-
-        Raises:
-            UsageError: there are too many, or none.
-        """
+        """Raise `UsageError` for too many documents, or none."""
         if not 1 <= count <= self.documents:
             raise UsageError(f"The request names {count} documents.", hint=f"Send 1 to {self.documents} at a time.")
 
@@ -233,11 +217,7 @@ def read_tokens(reader: Path | None, writer: Path | None) -> Tokens:
 
 
 def read_instructions(path: Path) -> dict[str, str]:
-    """Read saved instructions: a TOML file with lines ``name = "instruction"``.
-
-    Raises:
-        InputError: the file cannot be read, or holds something else.
-    """
+    """Read a TOML file of saved instructions, lines ``name = "instruction"``; raise `InputError` for any other file."""
     try:
         instructions = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -14,11 +14,7 @@ if TYPE_CHECKING:
 
 
 def possible_device(name: str) -> str:
-    """Return the name of a device that is there, also where the command at hand comes to need none.
-
-    Raises:
-        UsageError: it is not there.
-    """
+    """Return the name of a device, or raise `UsageError` where it is not there, needed in the end or not."""
     if name not in ("auto", "cpu"):  # torch takes seconds to load
         from retriever.index.encoding import require_device
 

@@ -218,11 +218,7 @@ def format_bytes(size: int) -> str:
 
 
 def stdin_lines() -> list[str]:
-    """Return the lines of standard input that are not blank.
-
-    Raises:
-        InputError: they are not UTF-8, or standard input cannot be read.
-    """
+    """Return the lines of standard input that are not blank; raise `InputError` where it cannot be read."""
     try:
         return [line.strip() for line in sys.stdin if line.strip()]
     except UnicodeDecodeError as error:

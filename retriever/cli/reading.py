@@ -42,11 +42,7 @@ class Reading:
 
     @property
     def texts(self) -> "Read":
-        """The number of texts to read.
-
-        Raises:
-            UsageError: it is no number, and not all.
-        """
+        """The number of texts to read, or all; raises `UsageError` for anything else."""
         if self.read == "all":
             return "all"
         try:

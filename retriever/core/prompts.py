@@ -49,11 +49,7 @@ TEMPLATES = {
 
 
 def get_template(name: str) -> PromptTemplate:
-    """Return the named template.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
+    """Return the named template; raise `UsageError` where there is none."""
     try:
         return TEMPLATES[name]
     except KeyError:

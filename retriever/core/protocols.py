@@ -242,11 +242,7 @@ class Encoder(ABC):
 
 
 class WrappedEncoder(Encoder):
-    """An encoder around another, which it is but for what a subclass overrides.
-
-    Args:
-        encoder: what is asked in the end.
-    """
+    """An encoder around another, which it is but for what a subclass overrides."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder

@@ -56,22 +56,15 @@ class Hit:
         """The documented JSON object of the part that is embedded by itself."""
         if self.unit is None or self.unit.part is None:
             return None
-        span = self.unit.part.span
-        return {
-            "id": self.unit.id,
-            "number": self.unit.number,
-            "start": span.start,
-            "end": span.end,
-            "text": self.unit.text,
-        }
+        part, span = self.unit.part, asdict(self.unit.part.span)
+        return {"id": self.unit.id, "number": part.number, **span, "text": self.unit.text}
 
     @property
     def part_json(self) -> dict[str, Any] | None:
         """The documented JSON object of the part."""
         if self.part is None:
             return None
-        start, end = self.part.start, self.part.end
-        return {"start": start, "end": end, "text": self.document.text[start:end]}
+        return {**asdict(self.part), "text": self.document.text[self.part.start : self.part.end]}
 
 
 @dataclass(frozen=True, slots=True)

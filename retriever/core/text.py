@@ -61,11 +61,7 @@ def is_blank(text: str) -> bool:
 
 
 def require_text(*given: str) -> None:
-    """Refuse what no file, database or tokenizer takes.
-
-    Raises:
-        UsageError: one of those given holds a lone surrogate.
-    """
+    """Raise `UsageError` for a lone surrogate, which no file, database or tokenizer takes."""
     for text in given:
         if not is_text(text):
             raise UsageError(f"{text!r} is not valid UTF-8.", hint="Check the terminal's encoding.")

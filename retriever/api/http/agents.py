@@ -18,11 +18,7 @@ MCP_PATH = "/mcp"
 
 
 class Agents:
-    """The MCP servers of readers and of writers behind one address; the gate has let pass who may read.
-
-    Args:
-        service: what is served.
-    """
+    """The MCP servers of readers and of writers behind one address; the gate has let pass who may read."""
 
     def __init__(self, service: Service) -> None:
         self._tokens = service.settings.tokens

@@ -32,12 +32,7 @@ _GROUPS = [
 
 
 def make_app(settings: ServerSettings, *, load: encoding.Loader = encoding.load_described) -> FastAPI:
-    """Make the application; it opens nothing before the first request.
-
-    Args:
-        settings: of the server.
-        load: gives the encoder of an index's description.
-    """
+    """Make the application; it opens nothing before the first request."""
     metrics = Metrics()
     service = Service(settings, load=load, on_pass=metrics.count_pass)
 

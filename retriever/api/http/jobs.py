@@ -209,11 +209,7 @@ async def delete(
 
 
 def _checked(service: Service, given: GivenDocument) -> Document:
-    """Return a document that an index takes.
-
-    Raises:
-        UsageError: the id is named.
-    """
+    """Return a document that an index takes; raise `UsageError`, which names its id, for another."""
     if not given.text.strip() or not given.id.strip():
         raise UsageError(f"The document {given.id!r} has no text or no id.", hint="Leave it out.")
     require_text(given.id)

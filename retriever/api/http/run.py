@@ -26,9 +26,7 @@ _KEEP_ALIVE = 15  # seconds that a connection may be idle
 def serve(settings: ServerSettings, *, tell: Callable[[str], object]) -> None:
     """Serve until SIGINT or SIGTERM; requests under way are answered, jobs end where they can.
 
-    Args:
-        settings: of the server.
-        tell: told where the server is, and of its end.
+    ``tell`` gets a line that says where the server is, and one at its end.
 
     Raises:
         UsageError: nothing can listen there.
@@ -63,11 +61,7 @@ def server_of(app: FastAPI, settings: ServerSettings) -> uvicorn.Server:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """Return a socket that listens at an address.
-
-    Raises:
-        UsageError: another program listens there, or this machine cannot.
-    """
+    """Return a socket that listens at an address; raise `UsageError` where that is taken or not this machine's."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=1024)

@@ -45,30 +45,18 @@ Reader = Annotated[
 
 
 class ToolContext:
-    """Where tools get what they need.
-
-    Args:
-        service: what is served.
-    """
+    """Access of tools to what is served; their work runs on threads, and errors are worded for agents."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
         self.limits = service.limits
 
     async def work(self, do: Callable[[], T]) -> T:
-        """Do work on a thread, and word errors for agents.
-
-        Raises:
-            ToolError: it failed.
-        """
+        """Do work on a thread; what fails raises a `ToolError`."""
         return await self.answered(self.service.workers.run(do))
 
     async def answered(self, answer: Awaitable[T]) -> T:
-        """Wait for an answer, and word errors for agents.
-
-        Raises:
-            ToolError: there is none.
-        """
+        """Wait for an answer; what fails raises a `ToolError`."""
         try:
             return await answer
         except RetrieverError as error:
