@@ -1,7 +1,6 @@
 """Settings of a server: what it serves and where, who may do what, and how much one request may ask for."""
 
 import hmac
-import ipaddress
 import os
 import re
 import tomllib
@@ -9,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from retriever.core.addresses import LOOPBACK, is_loopback
 from retriever.core.errors import InputError, UsageError
 from retriever.core.requests import SearchRequest
 from retriever.core.text import require_text
 from retriever.index.asking.limits import ReadingLimits
 from retriever.index.sources.encoders import DEFAULT_BASE
 
-HOST = "127.0.0.1"
 PORT = 8600
 READER_VARIABLE = "RETRIEVER_TOKEN"
 WRITER_VARIABLE = "RETRIEVER_WRITER_TOKEN"
@@ -167,7 +166,7 @@ class ServerSettings:
     """
 
     index: Path
-    host: str = HOST
+    host: str = LOOPBACK
     port: int = PORT
     encoder: str = "default"
     tokens: Tokens = field(default_factory=Tokens)
@@ -182,7 +181,7 @@ class ServerSettings:
         if not self.local and self.tokens.reader is None:
             raise UsageError(
                 f"Other machines reach {self.host}, and there is no token.",
-                hint=f"Give one with --token-file or {READER_VARIABLE}, or listen at {HOST}.",
+                hint=f"Give one with --token-file or {READER_VARIABLE}, or listen at {LOOPBACK}.",
             )
         if self.instructions and self.encoder == DEFAULT_BASE:
             raise UsageError(
@@ -196,14 +195,6 @@ class ServerSettings:
     def local(self) -> bool:
         """Whether only this machine reaches the address."""
         return is_loopback(self.host)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address is one that only this machine reaches."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def read_tokens(reader: Path | None, writer: Path | None) -> Tokens:

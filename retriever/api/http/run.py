@@ -1,10 +1,8 @@
 """Run the HTTP server until a signal stops it; connections that nothing goes over are cut."""
 
 import asyncio
-import errno
 import logging
 import signal
-import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +11,8 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from retriever.api.http.app import make_app
-from retriever.api.settings import HOST, ServerSettings
-from retriever.core.errors import UsageError
+from retriever.api.settings import ServerSettings
+from retriever.core.addresses import listening, url_of
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 CONNECTIONS = 1024
@@ -34,7 +32,8 @@ def serve(settings: ServerSettings, *, tell: Callable[[str], object]) -> None:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
     app = make_app(settings)
     with listening(settings.host, settings.port) as place:
-        tell(f"Serving at {url_of(place)}, its page is {url_of(place)}/docs; Ctrl-C stops it.")
+        url = url_of(*place.getsockname()[:2])
+        tell(f"Serving at {url}, its page is {url}/docs; Ctrl-C stops it.")
         for number in _SIGNALS:  # uvicorn raises the signal that stopped it once more, after everything is closed
             signal.signal(number, lambda *_: None)
         server_of(app, settings).run(sockets=[place])
@@ -58,28 +57,6 @@ def server_of(app: FastAPI, settings: ServerSettings) -> uvicorn.Server:
             timeout_graceful_shutdown=settings.limits.grace_seconds,
         )
     )
-
-
-def listening(host: str, port: int) -> socket.socket:
-    """Return a socket that listens at an address; raise `UsageError` where that is taken or not this machine's."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=1024)
-    except (OSError, UnicodeError) as error:
-        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-            raise UsageError(f"Another program listens at port {port}.", hint="Name another with --port.") from error
-        said = getattr(error, "strerror", None) or str(error)
-        raise UsageError(
-            f"This machine cannot listen at {host}, port {port}: {said}.",
-            hint=f"Name an address of its own with --host ({HOST} always is one), or another --port.",
-        ) from error
-
-
-def url_of(place: socket.socket) -> str:
-    """Return the address of a socket that listens, as one opens it here."""
-    host, port = place.getsockname()[:2]
-    named = "localhost" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
-    return f"http://{named}:{port}"
 
 
 def patient_for(seconds: float) -> type[H11Protocol]:
