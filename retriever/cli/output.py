@@ -66,6 +66,14 @@ def document(value: Mapping[str, Any]) -> None:
     result(json.dumps(value, ensure_ascii=not _writes_everything(sys.stdout), indent=2))
 
 
+def outcome(values: Mapping[str, Any], sentence: str, *, json: bool) -> None:
+    """Print what a command has done: its values with ``--json``, else a sentence."""
+    if json:
+        document(values)
+    else:
+        result(sentence)
+
+
 def say(text: str, colour: str = "") -> None:
     """Print a message beside the result, in a colour where the terminal shows it."""
     said = _printable_lines(text)

@@ -187,10 +187,6 @@ def import_(
         from retriever.index.upkeep.archive import import_index
 
         done = import_index(archive, index)
-    if json:
-        output.document(done.to_json())
-        return
     held = done.manifest
-    output.result(
-        f"{index}: {held['documents']} documents, {len(held['views'])} views, exported {held['created'][:10]}."
-    )
+    said = f"{index}: {held['documents']} documents, {len(held['views'])} views, exported {held['created'][:10]}."
+    output.outcome(done.to_json(), said, json=json)

@@ -15,7 +15,7 @@ from retriever.api.http.answers import answer, as_json
 from retriever.api.http.gate import Served
 from retriever.api.problems import TookTooLongError, problem_of
 from retriever.api.service import Answer, Service
-from retriever.core.requests import WHERE, SearchRequest
+from retriever.core.requests import SearchRequest
 from retriever.core.results import KnownAnswers, Settling
 from retriever.core.text import require_text
 from retriever.core.types import Document
@@ -24,7 +24,6 @@ from retriever.forms import made, model_fields
 router = APIRouter(prefix="/indexes", tags=["Indexes"])
 
 IndexName = Annotated[str, InPath(description="The name of an index.", examples=["reviews"])]
-Where = Annotated[str | None, Field(description=WHERE)]
 _QUESTION = "What kind of product is this review about?"
 
 SETTLING_SECONDS = 2.0
