@@ -14,7 +14,7 @@ from retriever.cli.reading import Reading
 from retriever.cli.verdicts import say_verdict
 from retriever.core.errors import InputError
 from retriever.core.requests import IndexType
-from retriever.core.text import printable
+from retriever.core.text import duration, printable
 from retriever.forms import command_options, made
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def _render(index: Path, report: "IndexingReport", verdicts: Sequence["Verdict"]
     done = ", ".join(f"{count} {verb}" for verb, count in counts.items() if count) or "none"
     rows = "row" if report.skipped == 1 else "rows"
     skipped = f"; {report.skipped} {rows} skipped" if report.skipped else ""
-    output.result(f"Documents: {done}{skipped}, in {output.format_seconds(seconds)}.")
+    output.result(f"Documents: {done}{skipped}, in {duration(seconds)}.")
     if instructions := [f'"{instruction}"' for instruction in report.instructions if instruction]:
         output.result(f"All texts are also embedded under {printable(', '.join(instructions))}.")
     for note in report.notes:

@@ -23,7 +23,8 @@ from retriever.core.errors import InputError, OutputError
 from retriever.core.pace import Pace
 from retriever.core.paths import write_output
 from retriever.core.results import SCHEMA_VERSION, IndexingReport
-from retriever.core.text import escape_formula, printable, shortened
+from retriever.core.text import counted as counted
+from retriever.core.text import duration, escape_formula, printable, shortened
 
 _MODES = {"stdin": "r", "stdout": "w", "stderr": "w"}
 _CLEARED = "\r\x1b[K"
@@ -121,11 +122,6 @@ def write_table(path: Path, header: Sequence[str], rows: Sequence[Sequence[objec
     write_output(path, lines.getvalue(), "--csv")
 
 
-def counted(number: int, what: str) -> str:
-    """Return a number of things: 1 document, 1,200 documents."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
 class ProgressLine:
     """One line on stderr that says how far a run is: on a terminal rewritten in place, and gone when the run ends.
 
@@ -165,7 +161,7 @@ class ProgressLine:
         if share is None and total:
             share = min(1.0, reached / total)
         left = None if share is None else self._pace.left(share)
-        self.tell(said if left is None else f"{said}, {format_seconds(left)} left")
+        self.tell(said if left is None else f"{said}, {duration(left)} left")
 
     def tell(self, text: str) -> None:
         """Show a text if the last time is long enough ago."""
@@ -203,16 +199,6 @@ def command_line(context: typer.Context) -> str:
             name = [] if parameter.param_type_name == "argument" else [parameter.opts[0]]
             words += name if item is True else [*name, str(item)]
     return shlex.join(words)
-
-
-def format_seconds(seconds: float) -> str:
-    """Return a duration as a person says it: 42 s, 3 min 05 s, 2 h 10 min."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
 def format_bytes(size: int) -> str:
