@@ -265,13 +265,7 @@ def counting(report: IndexingReport, progress: OnIndexing | None) -> Callable[[i
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A share of examples that were answered rightly, every answer having the same say.
-
-    Attributes:
-        value: the balanced accuracy, 0 to 1.
-        low: lower end of its 95 % interval.
-        high: upper end.
-    """
+    """A share of examples that were answered rightly, the balanced accuracy, with the ends of its 95 % interval."""
 
     value: float
     low: float
