@@ -4,18 +4,19 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from retriever.api.problems import NotFoundError, TookTooLongError, UnknownIndexError, result_for_clients
 from retriever.api.settings import READING, ServerLimits, ServerSettings
 from retriever.core.errors import BusyError, IndexNotFoundError, RetrieverError, UsageError
 from retriever.core.requests import SearchRequest
 from retriever.core.results import SearchResult, Settling
+from retriever.core.text import require_text
 from retriever.index import encoding
 from retriever.index.asking.limits import read_limits
 from retriever.index.sources.encoders import DEFAULT_BASE
@@ -51,12 +52,7 @@ class Workers:
         self._pending = 0
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Do work on a thread and wait for it.
-
-        Raises:
-            BusyError: too much waits already.
-            TookTooLongError: it is not done in time.
-        """
+        """Do work on a thread and wait for it; `BusyError` where too much waits already, other errors as `in_time`."""
         return await in_time(self._submit(work), self._limits.seconds)
 
     @property
@@ -114,12 +110,9 @@ class Answer:
 
 
 class Service:
-    """What a server serves; its methods may be called from any thread.
+    """The indexes and models that a server serves; its methods may be called from any thread.
 
-    Args:
-        settings: of the server.
-        load: gives the encoder of an index's description.
-        on_pass: told of every pass of the model.
+    ``load`` gives the encoder of an index's description; ``on_pass`` is told of every pass of the model.
 
     Raises:
         InputError: `settings.toml` in the folder of indexes cannot be read.
@@ -156,9 +149,7 @@ class Service:
     def index(self, name: str, *, reader: str | None = None) -> Index:
         """Return an index, open, for one request: its limits on what language models read are counted from here.
 
-        Args:
-            name: of the index.
-            reader: that the client names; it may name those that the index knows, and no new address.
+        A client may name a reader that the index knows, and no new address.
 
         Raises:
             UnknownIndexError: there is none of that name.
@@ -175,15 +166,25 @@ class Service:
     def read_by(self, name: str, reader: str | None, *instructions: str) -> Index:
         """Return an index of which a reader serves some instructions from now on; None or blank for no change.
 
-        Raises:
-            UnknownIndexError: there is none of that name.
-            UsageError: the reader is none of the index's, or there is no instruction.
+        Raises `UsageError` without an instruction; other errors as `index`.
         """
         index = self.index(name, reader=reader)
         if reader:
             for instruction in instructions:
                 index.teaching.read_by(instruction, reader)
         return index
+
+    def give_answers(self, name: str, instruction: str, answers: Mapping[str, str | None]) -> dict[str, Any]:
+        """Store a program's answers to a question, by the ids of texts, and return how the question stands.
+
+        Raises `UsageError` beyond the limits; other errors as `Teaching.give_answers`.
+        """
+        self.limits.check_instruction(instruction)
+        self.limits.check_documents(len(answers))
+        require_text(*answers, *filter(None, answers.values()))
+        teaching = self.index(name).teaching
+        teaching.give_answers(instruction, answers, author="program")
+        return {"instruction": instruction, **asdict(teaching.answers_status(instruction))}
 
     def model_names(self) -> list[str]:
         """Return what a request may name as its model: the models, and each with every saved instruction."""
@@ -244,13 +245,7 @@ class Service:
             pause = min(0.2, pause * 1.5)
 
     async def embed(self, model: str, texts: Sequence[str], instruction: str) -> batching.Reading:
-        """Embed texts together with what else waits for the model.
-
-        Raises:
-            EncoderError: the model cannot be loaded.
-            BusyError: too much waits already.
-            TookTooLongError: it is not done in time.
-        """
+        """Embed texts together with what else waits for the model; errors as `loaded` and `Workers.run`."""
         encoder = await self.loaded(model)
         return await in_time(encoder.submit(texts, instruction), self.limits.seconds)
 

@@ -123,12 +123,9 @@ def write_table(path: Path, header: Sequence[str], rows: Sequence[Sequence[objec
 
 
 class ProgressLine:
-    """One line on stderr that says how far a run is: on a terminal rewritten in place, and gone when the run ends.
+    """One line on stderr that says how far a run of ``total`` rows is: on a terminal rewritten in place, then gone.
 
     Elsewhere a line is written once a minute, and a last one at the end of a run that had any.
-
-    Args:
-        total: rows expected, where that is known.
     """
 
     _on_screen: ClassVar[bool] = False

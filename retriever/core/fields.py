@@ -28,13 +28,10 @@ class Field:
 
 
 def leaves(metadata: Mapping[str, JSON]) -> Iterator[Field]:
-    """Yield every field of some metadata in its order.
+    """Yield every field of some metadata in its order; raise `RecursionError` where it nests deeper than `MAX_DEPTH`.
 
     A name joins nested keys with dots. A key that holds a dot or begins with a double quote stands in double quotes,
     so that no two fields share a name: ``{"a": {"b": 1}}`` has ``a.b`` and ``{"a.b": 1}`` has ``"a.b"``.
-
-    Raises:
-        RecursionError: the metadata nests deeper than `MAX_DEPTH`.
     """
     return _leaves(metadata, (), MAX_DEPTH)
 

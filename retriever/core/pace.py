@@ -22,10 +22,9 @@ class Pace:
         self._started: tuple[float, float] | None = None
 
     def left(self, share: float) -> float | None:
-        """Return the seconds that the rest takes at the mean rate so far; None before `LEAST_SECONDS` of work.
+        """Return the seconds that the rest takes at the mean rate, given the share, 0 to 1, that is done; or None.
 
-        Args:
-            share: of all the work, the part that is done now, 0 to 1.
+        Nothing is known before `LEAST_SECONDS` of work.
         """
         now = self._now()
         if self._started is None:

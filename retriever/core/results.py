@@ -331,11 +331,7 @@ class ViewStatus:
     Attributes:
         view: its id.
         instruction: what it answers; empty for the base view.
-        pooling: how vectors were pooled.
-        steps: K of its documents, where the method has it.
-        look_ahead: L of its documents, where the method has it.
-        dtype: number format the model ran in.
-        dim: length of a vector.
+        pooling, steps, look_ahead, dtype, dim: those of `EncoderSpec`, as its vectors were made.
         vectors: texts that have one, or several.
         coverage: share of the distinct texts that have one; 1 for all of them alone.
         generation: id of the FAISS generation in use, if any.

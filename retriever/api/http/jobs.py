@@ -236,11 +236,7 @@ def _plain(value: JSON, depth: int) -> bool:
 async def begun(
     service: Service, name: str, title: str, work: Callable[[Job], dict[str, Any]], wait: float
 ) -> Response:
-    """Begin a job and answer with it; where it failed within the time to wait, with the error.
-
-    Raises:
-        BusyError: as many jobs as may run are running.
-    """
+    """Begin a job and answer with it; where it failed within the time to wait, raise its error, or as `make_room`."""
     await service.workers.run(lambda: service.index(name))
     service.make_room()
     id = secrets.token_hex(8)

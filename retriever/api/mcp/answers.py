@@ -6,7 +6,6 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from retriever.api.mcp.context import Bounded, IndexName, ToolContext, blocking
-from retriever.core.text import require_text
 from retriever.core.types import Document
 
 MOST_TEXTS = 50
@@ -69,12 +68,6 @@ def give_answers(
     handed in for the same texts before. `answers` of `texts` have an answer now; `vectors` of these are in the view
     that serves the question, and the next search or clustering under it adds those that are missing.
     """
-    context.limits.check_instruction(instruction)
-    context.limits.check_documents(len(answers))
-    require_text(*answers, *answers.values())
     name = context.index_name(index)
-    teaching = context.service.index(name).teaching
     given = {id: phrase if phrase.strip() else None for id, phrase in answers.items()}
-    teaching.give_answers(instruction, given, author="program")
-    state = asdict(teaching.answers_status(instruction))
-    return {"index": name, "instruction": instruction, **state, "left_out": []}
+    return {"index": name, **context.service.give_answers(name, instruction, given), "left_out": []}

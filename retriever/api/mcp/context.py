@@ -63,12 +63,9 @@ class ToolContext:
             raise self.tool_error(error) from error
 
     async def job(self, tool: str, request: object, work: Callable[[Job], dict[str, Any]]) -> dict[str, Any]:
-        """Return what work gives, or how far it is where it takes longer than a client waits.
+        """Return what work gives, or how far it is where it takes longer than a client waits; errors are `ToolError`.
 
         Then it goes on as a job, and the same call, known by its request, asks for it again.
-
-        Raises:
-            ToolError: the work failed, or as many jobs as may run are running.
         """
         jobs = self.service.jobs
         name = f"mcp {tool} {hashlib.sha256(repr(request).encode()).hexdigest()[:24]}"
@@ -143,11 +140,7 @@ def parse_uri(given: str, index: str) -> tuple[str, str]:
 
 
 class Bounded:
-    """An answer that grows until it is as large as it may be, and says what it leaves out.
-
-    Args:
-        most: characters of it, about.
-    """
+    """An answer that grows until it has about as many characters as it may, and says what it leaves out."""
 
     def __init__(self, most: int = ANSWER_CHARACTERS) -> None:
         self._left = most
