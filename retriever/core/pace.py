@@ -22,9 +22,9 @@ class Pace:
         self._started: tuple[float, float] | None = None
 
     def left(self, share: float) -> float | None:
-        """Return the seconds that the rest takes at the mean rate, given the share, 0 to 1, that is done; or None.
+        """Return the seconds that the rest takes at the mean rate so far; None before `LEAST_SECONDS` of work.
 
-        Nothing is known before `LEAST_SECONDS` of work.
+        ``share`` is the part of all the work that is done now, 0 to 1.
         """
         now = self._now()
         if self._started is None:

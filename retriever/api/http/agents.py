@@ -26,11 +26,6 @@ class Agents:
         body_bytes = service.limits.body_bytes
         self._for_readers, self._for_writers = _app(self._reading, body_bytes), _app(self._writing, body_bytes)
 
-    @property
-    def route(self) -> Route:
-        """The route of the address."""
-        return Route(MCP_PATH, endpoint=self)
-
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Answer requests until the block ends."""
