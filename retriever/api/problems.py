@@ -61,14 +61,7 @@ class TookTooLongError(RetrieverError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An error as a client is told it.
-
-    Attributes:
-        status: the HTTP status.
-        code: what kind it is, one word for programs.
-        message: what happened.
-        hint: the next step; may be empty.
-    """
+    """An error as a client is told it: an HTTP status, a word for programs, what happened, and the next step if any."""
 
     status: int
     code: str

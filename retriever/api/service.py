@@ -55,12 +55,6 @@ class Workers:
         """Do work on a thread and wait for it; `BusyError` where too much waits already, other errors as `in_time`."""
         return await in_time(self._submit(work), self._limits.seconds)
 
-    @property
-    def pending(self) -> int:
-        """Requests that are worked on or wait."""
-        with self._lock:
-            return self._pending
-
     def close(self) -> None:
         """Begin no more of what waits."""
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -98,12 +92,7 @@ async def in_time(future: "Future[T]", seconds: float) -> T:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to a search as far as it is known.
-
-    Attributes:
-        result: the first or the settled one.
-        reading: the search that reads on for a better one; None where there will be none.
-    """
+    """The answer to a search as far as it is known, and the search that reads on for a better one, where one does."""
 
     result: SearchResult
     reading: Reading | None = None

@@ -14,13 +14,7 @@ MAX_DEPTH = 32
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A value in metadata and where it is.
-
-    Attributes:
-        name: as filters know it.
-        keys: the keys that lead to it.
-        value: anything but an object; lists are values.
-    """
+    """A value in metadata, of any kind but an object, with its name as filters know it and the keys that lead to it."""
 
     name: str
     keys: tuple[str, ...]

@@ -81,12 +81,7 @@ def child_id(parent: str, number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Embeddings of n texts and, for each, the words the model answered with (best first).
-
-    Attributes:
-        embeddings: (n, dim).
-        words: n lists.
-    """
+    """Embeddings (n, dim) of n texts, and for each a list of the words the model answered with, best first."""
 
     embeddings: Embeddings
     words: list[list[str]]
