@@ -23,7 +23,7 @@ READING = ReadingLimits(texts=1000, tokens=500_000, day_texts=5000, day_tokens=2
 """The most that language models are asked where `settings.toml` does not say it: of a question, a request, a day."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_TOKEN = re.compile(r"[!-~]+")
+_TOKEN = re.compile(rf"[!-~]{{{LEAST_TOKEN},}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,7 @@ class Tokens:
 
     def __post_init__(self) -> None:
         for name, token in (("reader's", self.reader), ("writer's", self.writer)):
-            if token is None:
-                continue
-            if len(token) < LEAST_TOKEN or not _TOKEN.fullmatch(token):
+            if token is not None and not _TOKEN.fullmatch(token):
                 raise UsageError(
                     f"The {name} token is too short, or holds characters that a header cannot hold.",
                     hint=f"Take {LEAST_TOKEN} letters and digits or more: `openssl rand -hex 32` gives one.",

@@ -78,13 +78,8 @@ class Reading:
     def begin(self, opened: "Index", instruction: str, reader: str | None = None, *, required: bool = True) -> None:
         """Let the reader that was named, if one was, serve an instruction; first ask whether it may get texts.
 
-        The reader that serves the instruction already is asked about too, where texts have no answer.
-
-        Args:
-            opened: the index.
-            instruction: the question.
-            reader: in the place of `self.reader`.
-            required: whether a person who says no ends the command; otherwise the instruction stays as it is served.
+        The reader that serves the instruction already is asked about too, where texts have no answer. ``reader`` stands
+        in for `self.reader`. Where it is ``required``, a person's no ends the command; otherwise nothing changes.
 
         Raises:
             ConsentError: the reader that was named is at a host that nobody allowed; nothing was sent.

@@ -66,11 +66,9 @@ class EncoderSpec:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tuning:
-    """What `Encoder.tune` changes of an encoder, small enough to be stored beside what it is used for.
+    """A change that `Encoder.tune` makes to an encoder, small enough to be stored beside what it is used for.
 
-    Attributes:
-        arrays: its numbers, as the encoder wrote them.
-        description: JSON with which the encoder reads them again.
+    It holds numbers as the encoder wrote them, and a JSON description with which the encoder reads them again.
     """
 
     arrays: bytes

@@ -28,10 +28,7 @@ class Span:
 class Part:
     """The place of a document that is a part of another one, such as a sentence of a review.
 
-    Attributes:
-        parent: id of the other document.
-        number: which of its parts this is, from 1.
-        span: where it stands in the text of the parent.
+    Its ``parent`` has that id, it is the part of that ``number``, from 1, and stands at ``span`` in the parent's text.
     """
 
     parent: str

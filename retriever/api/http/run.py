@@ -45,7 +45,7 @@ def server_of(app: FastAPI, settings: ServerSettings) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
             app,
-            http=patient_for(settings.limits.body_seconds),
+            http=type("Patient", (Patient,), {"seconds": settings.limits.body_seconds}),
             ws="none",
             lifespan="on",
             log_config=None,
@@ -59,62 +59,46 @@ def server_of(app: FastAPI, settings: ServerSettings) -> uvicorn.Server:
     )
 
 
-def patient_for(seconds: float) -> type[H11Protocol]:
-    """Return the protocol of connections that are cut where a client has half asked, or half listened, for so long."""
+class Patient(H11Protocol):
+    """HTTP/1.1; connections are cut where a client has half asked, or half listened, for ``seconds``."""
 
-    class Patient(H11Protocol):
-        """HTTP/1.1, until a client's time is up."""
+    seconds: float
 
-        def __init__(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - uvicorn's
-            super().__init__(*args, **options)
-            self._asking, self._listening = _Timer(seconds), _Timer(seconds)
+    def __init__(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - uvicorn's
+        super().__init__(*args, **options)
+        self._timers: dict[str, asyncio.TimerHandle] = {}
 
-        def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - asyncio and uvicorn differ
-            """Begin to wait for a request."""
-            super().connection_made(transport)
-            self._asking.start(transport)
+    def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - asyncio and uvicorn differ
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        self._start("asking")
 
-        def connection_lost(self, exc: Exception | None) -> None:
-            """Wait for nothing more."""
-            self._asking.stop()
-            self._listening.stop()
-            super().connection_lost(exc)
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing more."""
+        self._stop("asking")
+        self._stop("listening")
+        super().connection_lost(exc)
 
-        def data_received(self, data: bytes) -> None:
-            """Wait for the rest of a request's head, where this is less."""
-            super().data_received(data)
-            if self.cycle is None or self.cycle.response_complete:
-                self._asking.start(self.transport)
-            else:
-                self._asking.stop()
+    def data_received(self, data: bytes) -> None:
+        """Wait for the rest of a request's head, where this is less."""
+        super().data_received(data)
+        incomplete = self.cycle is None or self.cycle.response_complete
+        (self._start if incomplete else self._stop)("asking")
 
-        def pause_writing(self) -> None:
-            """Begin to wait for the client to read on."""
-            super().pause_writing()
-            self._listening.start(self.transport)
+    def pause_writing(self) -> None:
+        """Begin to wait for the client to read on."""
+        super().pause_writing()
+        self._start("listening")
 
-        def resume_writing(self) -> None:
-            """Wait no more."""
-            self._listening.stop()
-            super().resume_writing()
+    def resume_writing(self) -> None:
+        """Wait no more."""
+        self._stop("listening")
+        super().resume_writing()
 
-    return Patient
+    def _start(self, wait: str) -> None:
+        if wait not in self._timers:
+            self._timers[wait] = asyncio.get_running_loop().call_later(self.seconds, self.transport.abort)
 
-
-class _Timer:
-    """Cuts a connection once so many seconds are over, unless it is stopped before."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._handle: asyncio.TimerHandle | None = None
-
-    def start(self, transport: asyncio.Transport) -> None:
-        """Begin, where it has not begun."""
-        if self._handle is None:
-            self._handle = asyncio.get_running_loop().call_later(self._seconds, transport.abort)
-
-    def stop(self) -> None:
-        """End without cutting anything."""
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
+    def _stop(self, wait: str) -> None:
+        if wait in self._timers:
+            self._timers.pop(wait).cancel()
