@@ -94,11 +94,7 @@ class Reading:
                     self.permit(opened, serving)
 
     def permit(self, opened: "Index", reader: str) -> bool:
-        """Return whether a reader may get texts of an index; where its host was never allowed, ask once.
-
-        Raises:
-            EncoderError: the reader's name is of no endpoint that may be used.
-        """
+        """Return whether a reader may get texts; ask where its host was never allowed. Errors as `Teaching.place`."""
         place = opened.teaching.place(reader)
         if place.allowed:
             return True
