@@ -14,11 +14,11 @@ _HEADER = """# Command line
 Made from the commands' own help by `make docs`; a test keeps it true.
 
 Every command: results go to stdout, messages and progress to stderr; `--json`, which all but `app`, `serve` and `mcp`
-take, prints one JSON document, whose keys are the fields shown in `retriever/core/results.py` (`cluster`, `classify`
-and `topics`: `clusters/clustering.py` and `clusters/saved.py`, `classify --propose`: `clusters/proposing.py`,
-`compare`: `clusters/comparing.py`, `report`: `clusters/report.py`, `eval`: `evaluation/run/results.py`, `diagnose`:
-`index/verdicts/diagnosis.py`, `answers`: `index/teaching/unanswered.py`, `finetune`: `training/run/report.py`,
-`curate`: `training/run/curating.py`). The help of a command only names its advanced options; here they follow the
+take, prints one JSON document, whose keys are the fields shown in `retriever/core/results.py` (`cluster`:
+`clusters/clustering.py` and `clusters/saved.py`, `compare`: `clusters/comparing.py`, `report`: `clusters/report.py`,
+`eval`: `evaluation/run/results.py`, `diagnose`: `index/verdicts/diagnosis.py`, `answers`:
+`index/teaching/unanswered.py`, `finetune`: `training/run/report.py`, `curate`:
+`training/curation.py`). The help of a command only names its advanced options; here they follow the
 others. Exit codes: 0 done, 1 error, 2 wrong usage, 3 done with rows skipped, 4 index damaged, 130 interrupted.
 `NO_COLOR` is honoured; `RETRIEVER_DEBUG=1` shows tracebacks; `RETRIEVER_CACHE` moves the cache of models and
 evaluations, `RETRIEVER_CONFIG` the folder that keeps the choice of `models promote` and which hosts may get texts of
@@ -26,25 +26,25 @@ which index. `retriever --version` prints the version. Characters that standard 
 (`\\u6c34`), in JSON as JSON escapes. A closed stream is the null device, and changes no exit code; a standard output
 that cannot be written, on a full disk, is an error (1), unless the program that reads it has left (`| head`).
 
-A language model is asked by `search`, `cluster`, `classify` and `compare`, and by `index` with `--read`; `verify`,
-`repair`, `reembed`, `import`, `export` and `index` without it ask none. Before texts go to another machine, a terminal
+A language model is asked by `search`, `cluster` and `compare`, and by `index` with `--read`; `verify`, `repair`,
+`reembed`, `import`, `export` and `index` without it ask none. Before texts go to another machine, a terminal
 shows one question, which `--yes` answers. Elsewhere a reader that is named at a host that nobody allowed is wrong usage
 (2), and nothing is sent. A yes holds for one host and one index, and is kept with the user: an index that is imported
 or copied asks anew. A search whose language model cannot be asked uses the answers that are stored, and says why on
 stderr and in `reader_fault`. `--read N` and `--max-texts` are ceilings over the texts that were ever sent under a
 question. A line on stderr says what was sent; `sent` of `status` has the sum of all days.
 
-`verdict`, of `search`, `cluster`, `classify`, and each view of `views` and `status`, and `verdicts` of `compare` and
+`verdict`, of `search`, `cluster`, and each view of `views` and `status`, and `verdicts` of `compare` and
 `index`, say whether the model follows the instruction: `level` (`followed`, `unclear`, `not followed`), `chance` (0 to
 1), `texts` looked at, the most frequent `answers` (`word`, `texts`), `another_question` (whether they go by the topics
 of the texts and the question does not; then the level is `unclear` at best), `measured` (whether the chance was
 measured with this very model) and a `sentence` with what to do. It is judged once an index and question, and null
 without an instruction, with fewer than 30 texts, and, but for views, where the instruction was taught. `caution` of
-`cluster`, `classify` and `report` comes before all else: that the instruction is not followed, that this is unclear, or
+`cluster` and `report` comes before all else: that the instruction is not followed, that this is unclear, or
 that teaching it gave no sure gain, and what its clusters are then; that they are not stable; which categories were not
 learned; why there are fewer than `-k`. It is empty elsewhere. Documents with one text are one hit of `search`, the
 first by id, and `equal` has the others that the filter accepts: their `count` and their `ids`. So `-k` hits are
-different texts. `taught`, of `cluster`, `classify` and each view, has the examples of each answer, the share answered
+different texts. `taught`, of `cluster` and each view, has the examples of each answer, the share answered
 rightly of those left out, `before` and `after`, and by answer how many of them are `right` after.
 
 `--where` compares metadata fields: `stars <= 2 and (category = 'toy' or tags has 'gift') and not brand in ('A', 'B')`,
@@ -54,7 +54,7 @@ alone: `--where "[product category] = 'books'"`; backticks do as well, and doubl
 A filter that no document matches because the field holds values of another type (`stars = '1'`) is wrong usage (2), and
 the message says how to write it. `--by` counts a document whose value is a list under each item.
 
-Where a language model, a program or a person answers the instruction, `search`, `cluster` and `classify` filter by the
+Where a language model, a program or a person answers the instruction, `search` and `cluster` filter by the
 answers as well: `--where "answer = 'refund' and stars <= 2"`, whatever the case. Where documents have a field `answer`
 (also as the last part of a name, `form.answer`), `answer` is that field; `@answer` is always the answer, and `[answer]`
 is always the field. The filter uses the answers that are known when the command begins, a person's before the model's,

@@ -28,7 +28,7 @@ from retriever.core.errors import (
 from retriever.core.results import SearchResult
 
 _LOG = logging.getLogger(__name__)
-FAULT = "The language model could not be asked for more. The server's log says why."
+FAULT = "The language model did not do all that was asked. The server's log says why."
 
 
 class UnauthorizedError(RetrieverError):

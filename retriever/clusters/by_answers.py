@@ -26,6 +26,7 @@ from retriever.clusters.phrases import Phrase, counted, key_of
 from retriever.clusters.placing import Answered, Nearest, Places, group_of
 from retriever.clusters.references import NONE
 from retriever.core.errors import RetrieverError
+from retriever.core.types import Embeddings
 from retriever.core.unanswered import EMPTY, NOT_SAID, NOTHING, empty_answer, folded
 from retriever.encoders.answers.answerer import C
 from retriever.encoders.answers.call import RefusableCall
@@ -33,6 +34,7 @@ from retriever.encoders.answers.categories import MOST, OTHER, CategoriesCall, P
 from retriever.encoders.answers.places import METHOD
 from retriever.encoders.answers.wire import addresses_reader
 from retriever.index.opened import Opened
+from retriever.index.sources.filling import encode_texts
 from retriever.index.sources.source import Source
 
 A_CALL = 150
@@ -57,6 +59,7 @@ class _Groups:
         faults: why a language model wrote or placed less than it was to.
         choice: how their number was chosen, where they are of similar answers.
         stability: how well such groups hold.
+        names: (k, dim) of the categories that somebody named, each taken as an answer; empty of others.
     """
 
     categories: list[Category] = field(default_factory=list)
@@ -66,6 +69,7 @@ class _Groups:
     faults: list[str] = field(default_factory=list)
     choice: Choice | None = None
     stability: Stability | None = None
+    names: Embeddings = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
 
     def put(self, answer: str, group: int, *, sure: bool = True) -> None:
         """Put an answer to a group."""
@@ -117,9 +121,10 @@ def by_answers(opened: Opened, shown: Source, material: Material, request: Clust
     if request.into:
         groups.made = "names"
         groups.extend(request.into)
+        (groups.names,) = encode_texts([shown], [category.name for category in request.into])
     elif len(phrases) <= (request.k or MOST):
         groups.extend([Category(phrase.text) for phrase in phrases])
-    elif not (asking.possible and _write(asking, phrases, request, groups)):
+    elif request.k == 1 or not (asking.possible and _write(asking, phrases, request, groups)):
         _part(material, answers, request, groups)
     _place(asking, material, answers, phrases, groups)
     fault = " ".join(dict.fromkeys(groups.faults))
@@ -151,7 +156,7 @@ def _write(asking: _Asking, phrases: Sequence[Phrase], request: ClusterRequest, 
     sent = [phrase for phrase in phrases if not addresses_reader(phrase.text)]
     if len(sent) > A_CALL:
         sent = sorted(sent, key=lambda phrase: (-phrase.rows, sha256(phrase.text.encode()).digest()))[:A_CALL]
-    most = max(2, min(request.k or MOST, MOST))
+    most = min(request.k or MOST, MOST)
     texts, rows = [phrase.text for phrase in sent], [phrase.rows for phrase in sent]
     checked = asking.send(CategoriesCall(asking.source.instruction, texts, rows, most), len(sent), groups)
     if checked is None:
@@ -185,16 +190,22 @@ def _part(material: Material, answers: Sequence[str], request: ClusterRequest, g
 def _place(
     asking: _Asking, material: Material, answers: Sequence[str], phrases: Sequence[Phrase], groups: _Groups
 ) -> None:
-    """Put the answers that belong nowhere yet to groups: to the nearest answer's, or where the language model says."""
+    """Put the answers that belong nowhere yet to groups: to the nearest answer's, or where the language model says.
+
+    Where no language model can be asked, the names that somebody gave count as answers.
+    """
     first: dict[str, int] = {}
     for row, answer in enumerate(answers):
         first.setdefault(key_of(answer), row)
     new = [phrase.text for phrase in phrases if key_of(phrase.text) not in groups.of]
-    known = [key for key, group in groups.of.items() if key in first and group != NONE]
+    known = [key for key, group in groups.of.items() if key in first and group != NONE and key not in EMPTY]
     near = Nearest(
         material.vectors[[first[key] for key in known]], np.array([groups.of[key] for key in known], dtype=np.int64)
     )
-    unclear, comparable = [], _all_known(groups, known)
+    if not asking.possible:
+        empties = [number for number, category in enumerate(groups.categories) if empty_answer(category.name)]
+        near = near.beside(groups.names, empties)
+    unclear, comparable = [], not asking.possible or _all_known(groups, known)
     for answer in new:
         group, clear = near.place(material.vectors[first[key_of(answer)]])
         clear = clear and comparable
@@ -235,6 +246,10 @@ def _clustering(
     numbers = np.array([order.index(each) for each in belongs], dtype=np.int64)
     places = {document.id: (number,) for document, number in zip(material.documents, numbers.tolist(), strict=True)}
     keyed = {key: order.index(number) for key, number in groups.of.items() if number in order}
+    middles = directions(material.vectors, numbers, len(order))
+    for number, key in enumerate(order):  # later documents find a category that is empty by its name
+        if number not in numbers and isinstance(key, int) and len(groups.names):
+            middles[number] = groups.names[key]
     besides = [(answer, each) for answer, each in zip(answers, belongs, strict=True) if isinstance(each, str)]
     keyed |= {key_of(answer): order.index(each) for answer, each in besides}
     return Clustering(
@@ -245,7 +260,7 @@ def _clustering(
         places=places,
         placing=Answered(
             keyed,
-            directions(material.vectors, numbers, len(order)),
+            middles,
             order.index(OTHER) if OTHER in order else named.get(OTHER, NONE),
         ),
         made=groups.made,

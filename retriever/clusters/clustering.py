@@ -350,7 +350,7 @@ def _unsteady(clustering: Clustering) -> str:
         return ""
     first = f"These {len(clustering.clusters)} clusters are not stable"
     if clustering.choice is not None and not clustering.choice.holds:
-        first = "No number of clusters is stable here"
+        first = f"These {len(clustering.clusters)} clusters are a first sorting, since no number of them is stable"
     runs = {"a second run": stability.repeated, "a run on half of the texts": stability.halves}
     if stability.repeated >= REPEATED:
         del runs["a second run"]

@@ -9,7 +9,7 @@ belongs to none of them. docs/evaluation.md has what that comes to, measured on 
 chosen on.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -136,7 +136,7 @@ class Answered:
 
     Attributes:
         groups: the group of each answer, by `folded` or by `key_of`.
-        vectors: (k, dim) the mean direction of each group's rows.
+        vectors: (k, dim) the mean direction of each group's rows; of one without rows its name, taken as an answer.
         other: the group of answers that belong to no other; `NONE` without it.
     """
 
@@ -155,7 +155,7 @@ class Answered:
         named = [row for row, group in enumerate(known) if group not in (None, self.other)]
         near = Nearest.of(
             [row for row in named if not empty_answer(answers[row])], material.vectors, [group or 0 for group in known]
-        )
+        ).beside(self.vectors, {self.other, *(group for key, group in self.groups.items() if empty_answer(key))})
         return [(self._placed(answers[row], known[row], material.vectors[row], near),) for row in rows]
 
     def _placed(self, answer: str, known: int | None, vector: NDArray[np.float32], near: "Nearest") -> int:
@@ -187,6 +187,13 @@ class Nearest:
     def of(cls, rows: Sequence[int], vectors: Embeddings, groups: Sequence[int]) -> "Nearest":
         """Return those of some rows (m,) of vectors (n, dim) in groups (n,)."""
         return cls(vectors[rows], np.array([groups[row] for row in rows], dtype=np.int64))
+
+    def beside(self, names: Embeddings, apart: Collection[int]) -> "Nearest":
+        """Return these with the names (k, dim) of the groups that none of them is in, but for those apart."""
+        lacking = np.setdiff1d(np.arange(len(names)), [*self.groups, *apart])
+        if not len(lacking):
+            return self
+        return Nearest(np.vstack([self.vectors, names[lacking]]), np.concatenate([self.groups, lacking]))
 
     def place(self, vector: NDArray[np.float32]) -> tuple[int, bool]:
         """Return the group of the nearest answer to a vector (dim,), and whether it is near and no other is as near.

@@ -338,6 +338,12 @@ def test_merged_groups_have_the_names_and_definitions_of_both(read, model):
     assert found.clusters[0].description == "It is a lamp. It is a toy."
 
 
+def test_a_single_group_is_of_all_answers_and_nobody_is_asked(read, model):
+    found = read.cluster(WHO, k=1)
+    assert [cluster.size for cluster in found.clusters if not cluster.empty] == [11]
+    assert not model.requests
+
+
 # Somebody's own categories.
 
 
@@ -370,10 +376,23 @@ def test_answers_that_were_handed_in_are_sorted_without_a_call(index):
     assert (sizes(found), found.fault) == ({"lamp": 2, "toy": 1, "other": 1, "nothing": 1}, "")
 
 
+def test_without_a_language_model_an_answer_goes_to_the_category_whose_name_is_near(index):
+    said = ["lamp", "old lamp", "toy", "gravel", "nothing"]
+    add(index, *said)
+    index.teaching.give_answers(WHO, {f"d{row:03}": answer for row, answer in enumerate(said)})
+    found = index.cluster(WHO, into=["a lamp here", "none", "kettle"])
+    assert sizes(found) == {"a lamp here": 2, "none": 1, "kettle": 0, "other": 2}
+    index.clusterings.save("things", found)
+    add(index, "more", "yet more", begin=900)
+    index.teaching.give_answers(WHO, {"d900": "small kettle", "d901": "9"})
+    found = index.clusterings.get("things")
+    assert [group(found, id) for id in ("d900", "d901")] == ["kettle", "other"]
+
+
 def test_a_category_that_no_answer_is_in_takes_none_from_the_others(read, model):
     model.places = places_of
-    read.clusterings.save("things", read.cluster(WHO, into=["lamp", "toy", "cutlery"]))
-    later(read, model, "an old toy", "gravel")
+    read.clusterings.save("things", read.cluster(WHO, into=["lamp", "toy", "knife"]))
+    later(read, model, "an old toy", "9")
     found = read.clusterings.get("things")
     assert [group(found, id) for id in found.new] == ["toy", "other"]
 

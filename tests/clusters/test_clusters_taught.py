@@ -7,6 +7,7 @@ import pytest
 from index_fakes import KEYWORDS, MOOD, PRODUCT
 from teaching_corpus import CORPUS, EXAMPLES, mood
 
+from retriever.clusters.arithmetic.choice import Choice, Tried
 from retriever.clusters.arithmetic.consensus import Stability
 from retriever.clusters.groups import groups_of
 from retriever.clusters.index_numbers import numbers_of
@@ -136,4 +137,8 @@ def test_clusters_that_another_run_would_not_make_are_called_unstable(taught):
     assert (
         found.doubts
         == "These 2 clusters are not stable: a run on half of the texts gives others (agreement 0.64 of 1)."
+    )
+    unsure = [Tried(2, 0.1, Stability(0.96, 0.64))]
+    assert replace(found, choice=Choice(2, unsure)).doubts.startswith(
+        "These 2 clusters are a first sorting, since no number of them is stable: a run on half"
     )
