@@ -18,9 +18,8 @@ from common import peak_rss_mib, time_alternating, write
 from vector_search import make_vectors
 
 from retriever.core.protocols import Encoder, EncoderSpec
-from retriever.core.requests import SearchRequest
+from retriever.core.requests import IndexType, SearchRequest
 from retriever.core.types import Document, Embeddings, Encoded
-from retriever.index.generations import IndexType
 from retriever.workspace import Index
 
 K = 10

@@ -22,14 +22,9 @@ def public(kind: type, leave_out: Collection[str] = ()) -> list[Option]:
 
 
 def made(kind: Callable[..., T], given: Mapping[str, object], **changes: object) -> T:
-    """Return a value of a kind from what came through a door.
+    """Return a value of a kind from what came through a door, which fills in ``changes`` itself.
 
     An empty text or list stands for None, and so does 0 where the option has to be more.
-
-    Args:
-        kind: the dataclass.
-        given: the values of its options, and perhaps more.
-        changes: options that the door fills in itself.
     """
     options = {option.name: option for option in options_of(kind)}  # type: ignore[arg-type]
     values = {**{name: given[name] for name in options if name in given}, **changes}

@@ -13,7 +13,7 @@ from retriever.core.contexts import Closing
 from retriever.core.errors import InputError
 from retriever.core.options import takes_options
 from retriever.core.protocols import Encoder
-from retriever.core.requests import SearchOptions, SearchRequest
+from retriever.core.requests import IndexType, SearchOptions, SearchRequest
 from retriever.core.results import IndexingReport, IndexStatus, OnIndexing, SearchResult, ViewStatus
 from retriever.core.text import composed
 from retriever.core.types import BadRow, Document, Embeddings
@@ -21,7 +21,6 @@ from retriever.index import completing
 from retriever.index.asking.limits import ReadingLimits
 from retriever.index.encoding import Loader, OnTexts
 from retriever.index.filtering import request_filter
-from retriever.index.generations import IndexType
 from retriever.index.indexing import IndexingOptions
 from retriever.index.opened import Opened
 from retriever.index.search import grading

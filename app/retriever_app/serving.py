@@ -1,20 +1,18 @@
 """Starts the app's server. Knows Streamlit's settings and none of the pages."""
 
-import errno
 import os
-import socket
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from retriever.core.addresses import PortTakenError, listening, url_of
 from retriever.core.errors import UsageError
 
 VARIABLE = "RETRIEVER_APP_INDEX"
 """The environment variable that tells the pages which index to show, or which folder of indexes."""
 SCRIPT = Path(__file__).parent / "pages" / "streamlit_app.py"
-HOST = "127.0.0.1"
 FIRST_PORT = 8501
 UPLOAD_MB = 200
-_EVERYWHERE = ("0.0.0.0", "::")
 
 _SETTINGS = {
     "browser.gatherUsageStats": "false",
@@ -49,17 +47,9 @@ def free_port(host: str, ports: Sequence[int]) -> int:
     Raises:
         UsageError: there is none, or this machine cannot listen at the address.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for port in ports:
-        try:
-            socket.create_server((host, port), family=family).close()
-        except (OSError, UnicodeError) as error:
-            if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-                continue
-            said = f"This machine cannot listen at {host}, port {port}: {getattr(error, 'strerror', error)}."
-            hint = f"Name an address of its own with --host ({HOST} always is one), or another --port."
-            raise UsageError(said, hint=hint) from error
-        return port
+        with suppress(PortTakenError), listening(host, port):
+            return port
     raise UsageError(f"No port from {ports[0]} to {ports[-1]} is free.", hint="Name another with --port.")
 
 
@@ -78,8 +68,7 @@ def serve(index: Path, *, host: str, port: int | None, browser: bool, tell: Call
         raise UsageError(f"{index} is a file.", hint="Name an index's folder, or a folder of indexes, with --indexes.")
     os.environ[VARIABLE] = str(index.absolute())
     port = free_port(host, [port] if port else range(FIRST_PORT, FIRST_PORT + 1000))
-    place = "localhost" if host in _EVERYWHERE else f"[{host}]" if ":" in host else host
-    tell(f"The app is at http://{place}:{port}; Ctrl-C stops it.")
+    tell(f"The app is at {url_of(host, port)}; Ctrl-C stops it.")
     settings = _SETTINGS | {
         "server.address": host,
         "server.port": str(port),

@@ -19,11 +19,11 @@ from retriever.core.errors import (
     RetrieverError,
 )
 from retriever.core.results import Lessons
-from retriever.core.text import escape_markdown
+from retriever.core.text import counted, duration, escape_markdown
 from retriever.core.verdicts import Verdict
 
 STAR, NO_STAR = "★", "☆"
-plain = escape_markdown
+plain, count, seconds = escape_markdown, counted, duration
 
 _NEXT: tuple[tuple[type[RetrieverError], str], ...] = (
     (IndexNotFoundError, "Choose another index on the left, or open a file of reviews on the page Corpus."),
@@ -82,20 +82,6 @@ def stars(value: object, most: int = 5) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
         return ""
     return STAR * round(value) + NO_STAR * (most - round(value))
-
-
-def count(number: int, noun: str) -> str:
-    """Return a number with its noun: 1 review, 1,204 reviews."""
-    return f"{number:,} {noun if number == 1 else noun + 's'}"
-
-
-def seconds(value: float) -> str:
-    """Return a duration as a person says it: 42 s, 3 min 05 s, 2 h 10 min."""
-    whole = round(value)
-    if whole < 60:
-        return f"{whole} s"
-    minutes = whole // 60
-    return f"{minutes} min {whole % 60:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def about(seconds: float) -> str:

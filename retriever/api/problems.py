@@ -6,6 +6,7 @@ and commands, for whoever runs the server: they go to the log, and clients are t
 
 import logging
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,8 +25,10 @@ from retriever.core.errors import (
     SchemaError,
     UsageError,
 )
+from retriever.core.results import SearchResult
 
 _LOG = logging.getLogger(__name__)
+FAULT = "The language model did not do all that was asked. The server's log says why."
 
 
 class UnauthorizedError(RetrieverError):
@@ -58,14 +61,7 @@ class TookTooLongError(RetrieverError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An error as a client is told it.
-
-    Attributes:
-        status: the HTTP status.
-        code: what kind it is, one word for programs.
-        message: what happened.
-        hint: the next step; may be empty.
-    """
+    """An error as a client is told it: an HTTP status, a word for programs, what happened, and the next step if any."""
 
     status: int
     code: str
@@ -155,3 +151,24 @@ def for_clients(hint: str) -> str:
     sentences = _SENTENCE_END.split(_OPTION.sub(r"`\1`", hint))
     kept = " ".join(sentence for sentence in sentences if not _COMMAND.search(sentence))
     return re.sub(";$", ".", kept) if kept or not hint else _KEEPER
+
+
+def result_for_clients(result: SearchResult) -> SearchResult:
+    """Return a result whose reader's fault is worded for clients."""
+    if result.reader_fault is None:
+        return result
+    problem = problem_of(result.reader_fault)
+    return replace(result, reader_fault=RetrieverError(problem.message, hint=problem.hint))
+
+
+def made_for_clients(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON object of groups with the faults of their language model worded for clients."""
+    worded = dict(document)
+    if fault := worded.get("fault"):
+        _LOG.error("A language model could not be asked: %s", fault)
+        worded["fault"] = FAULT
+        if "caution" in worded:
+            worded["caution"] = worded["caution"].replace(fault, FAULT)
+    if worded.get("sampled"):
+        worded["sampled"] = made_for_clients(worded["sampled"])
+    return worded

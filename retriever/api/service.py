@@ -4,19 +4,19 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from retriever.api.faults import for_clients
-from retriever.api.problems import NotFoundError, TookTooLongError, UnknownIndexError
+from retriever.api.problems import NotFoundError, TookTooLongError, UnknownIndexError, result_for_clients
 from retriever.api.settings import READING, ServerLimits, ServerSettings
 from retriever.core.errors import BusyError, IndexNotFoundError, RetrieverError, UsageError
 from retriever.core.requests import SearchRequest
 from retriever.core.results import SearchResult, Settling
+from retriever.core.text import require_text
 from retriever.index import encoding
 from retriever.index.asking.limits import read_limits
 from retriever.index.sources.encoders import DEFAULT_BASE
@@ -43,11 +43,7 @@ SEPARATOR = "@"
 
 
 class Workers:
-    """Threads that work for requests. Who waits too long is told so; the thread goes on to the end of its work.
-
-    Args:
-        limits: how many threads, how many may wait for one, and for how long.
-    """
+    """Threads that work for requests. Who waits too long is told so; the thread goes on to the end of its work."""
 
     def __init__(self, limits: ServerLimits) -> None:
         self._limits = limits
@@ -56,19 +52,8 @@ class Workers:
         self._pending = 0
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Do work on a thread and wait for it.
-
-        Raises:
-            BusyError: too much waits already.
-            TookTooLongError: it is not done in time.
-        """
+        """Do work on a thread and wait for it; `BusyError` where too much waits already, other errors as `in_time`."""
         return await in_time(self._submit(work), self._limits.seconds)
-
-    @property
-    def pending(self) -> int:
-        """Requests that are worked on or wait."""
-        with self._lock:
-            return self._pending
 
     def close(self) -> None:
         """Begin no more of what waits."""
@@ -96,11 +81,7 @@ class Workers:
 
 
 async def in_time(future: "Future[T]", seconds: float) -> T:
-    """Wait for a future; one that has not begun when time is up is cancelled.
-
-    Raises:
-        TookTooLongError: it is not done in time.
-    """
+    """Wait for a future; where time is up, cancel it if it has not begun, and raise `TookTooLongError`."""
     try:
         return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
     except TimeoutError as error:
@@ -111,24 +92,16 @@ async def in_time(future: "Future[T]", seconds: float) -> T:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to a search as far as it is known.
-
-    Attributes:
-        result: the first or the settled one.
-        reading: the search that reads on for a better one; None where there will be none.
-    """
+    """The answer to a search as far as it is known, and the search that reads on for a better one, where one does."""
 
     result: SearchResult
     reading: Reading | None = None
 
 
 class Service:
-    """What a server serves; its methods may be called from any thread.
+    """The indexes and models that a server serves; its methods may be called from any thread.
 
-    Args:
-        settings: of the server.
-        load: gives the encoder of an index's description.
-        on_pass: told of every pass of the model.
+    ``load`` gives the encoder of an index's description; ``on_pass`` is told of every pass of the model.
 
     Raises:
         InputError: `settings.toml` in the folder of indexes cannot be read.
@@ -165,9 +138,7 @@ class Service:
     def index(self, name: str, *, reader: str | None = None) -> Index:
         """Return an index, open, for one request: its limits on what language models read are counted from here.
 
-        Args:
-            name: of the index.
-            reader: that the client names; it may name those that the index knows, and no new address.
+        A client may name a reader that the index knows, and no new address.
 
         Raises:
             UnknownIndexError: there is none of that name.
@@ -184,15 +155,25 @@ class Service:
     def read_by(self, name: str, reader: str | None, *instructions: str) -> Index:
         """Return an index of which a reader serves some instructions from now on; None or blank for no change.
 
-        Raises:
-            UnknownIndexError: there is none of that name.
-            UsageError: the reader is none of the index's, or there is no instruction.
+        Raises `UsageError` without an instruction; other errors as `index`.
         """
         index = self.index(name, reader=reader)
         if reader:
             for instruction in instructions:
                 index.teaching.read_by(instruction, reader)
         return index
+
+    def give_answers(self, name: str, instruction: str, answers: Mapping[str, str | None]) -> dict[str, Any]:
+        """Store a program's answers to a question, by the ids of texts, and return how the question stands.
+
+        Raises `UsageError` beyond the limits; other errors as `Teaching.give_answers`.
+        """
+        self.limits.check_instruction(instruction)
+        self.limits.check_documents(len(answers))
+        require_text(*answers, *filter(None, answers.values()))
+        teaching = self.index(name).teaching
+        teaching.give_answers(instruction, answers, author="program")
+        return {"instruction": instruction, **asdict(teaching.answers_status(instruction))}
 
     def model_names(self) -> list[str]:
         """Return what a request may name as its model: the models, and each with every saved instruction."""
@@ -224,11 +205,7 @@ class Service:
         return saved or instruction
 
     async def loaded(self, model: str) -> QueuedEncoder:
-        """Return a model by its name without holding up other requests while it is loaded.
-
-        Raises:
-            EncoderError: it cannot be loaded.
-        """
+        """Return a model by its name, loaded without holding up other requests; `EncoderError` where it cannot be."""
         name = DEFAULT_BASE if model == DEFAULT_BASE else self.settings.encoder
         known = self._loaded.get(name)
         if known is not None:
@@ -239,11 +216,7 @@ class Service:
         return self._loaded.setdefault(name, cast("QueuedEncoder", encoder))
 
     def make_room(self) -> None:
-        """Forget the jobs that were over first, beyond those that are kept, so that another may begin.
-
-        Raises:
-            BusyError: as many jobs as may run are running.
-        """
+        """Forget jobs that were over first, beyond those that are kept; raise `BusyError` where no other may begin."""
         jobs = self.jobs.named("")
         over = [name for name, job in jobs.items() if job.snapshot().over]
         for name in over[: max(0, len(over) - self.limits.kept_jobs + 1)]:
@@ -261,13 +234,7 @@ class Service:
             pause = min(0.2, pause * 1.5)
 
     async def embed(self, model: str, texts: Sequence[str], instruction: str) -> batching.Reading:
-        """Embed texts together with what else waits for the model.
-
-        Raises:
-            EncoderError: the model cannot be loaded.
-            BusyError: too much waits already.
-            TookTooLongError: it is not done in time.
-        """
+        """Embed texts together with what else waits for the model; errors as `loaded` and `Workers.run`."""
         encoder = await self.loaded(model)
         return await in_time(encoder.submit(texts, instruction), self.limits.seconds)
 
@@ -288,11 +255,7 @@ class Service:
         return self.so_far(answer)
 
     def so_far(self, answer: Answer) -> Answer:
-        """Return an answer to a search with what is known by now.
-
-        Raises:
-            RetrieverError: its reading failed.
-        """
+        """Return an answer to a search with what is known by now; raise the error that ended its reading."""
         if answer.reading is None:
             return answer
         now = answer.reading.job.snapshot()
@@ -314,7 +277,7 @@ class Service:
             under_way[0].tell({"done": done, "total": texts})
             under_way[0].check()
 
-        answers = map(for_clients, index.search_progressively(request, report))
+        answers = map(result_for_clients, index.search_progressively(request, report))
         first = next(answers)
 
         def settle(job: Job) -> tuple[SearchResult, int]:

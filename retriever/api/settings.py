@@ -1,7 +1,6 @@
 """Settings of a server: what it serves and where, who may do what, and how much one request may ask for."""
 
 import hmac
-import ipaddress
 import os
 import re
 import tomllib
@@ -9,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from retriever.core.addresses import LOOPBACK, is_loopback
 from retriever.core.errors import InputError, UsageError
 from retriever.core.requests import SearchRequest
 from retriever.core.text import require_text
 from retriever.index.asking.limits import ReadingLimits
 from retriever.index.sources.encoders import DEFAULT_BASE
 
-HOST = "127.0.0.1"
 PORT = 8600
 READER_VARIABLE = "RETRIEVER_TOKEN"
 WRITER_VARIABLE = "RETRIEVER_WRITER_TOKEN"
@@ -24,7 +23,7 @@ READING = ReadingLimits(texts=1000, tokens=500_000, day_texts=5000, day_tokens=2
 """The most that language models are asked where `settings.toml` does not say it: of a question, a request, a day."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_TOKEN = re.compile(r"[!-~]+")
+_TOKEN = re.compile(rf"[!-~]{{{LEAST_TOKEN},}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +43,7 @@ class Tokens:
 
     def __post_init__(self) -> None:
         for name, token in (("reader's", self.reader), ("writer's", self.writer)):
-            if token is None:
-                continue
-            if len(token) < LEAST_TOKEN or not _TOKEN.fullmatch(token):
+            if token is not None and not _TOKEN.fullmatch(token):
                 raise UsageError(
                     f"The {name} token is too short, or holds characters that a header cannot hold.",
                     hint=f"Take {LEAST_TOKEN} letters and digits or more: `openssl rand -hex 32` gives one.",
@@ -124,11 +121,7 @@ class ServerLimits:
             self.check_text(text, name)
 
     def check_search(self, request: SearchRequest) -> SearchRequest:
-        """Return a search that keeps to the limits.
-
-        Raises:
-            UsageError: it does not.
-        """
+        """Return a search that keeps to the limits; raise `UsageError` for another."""
         self.check_text(request.query or request.like or "", "query")
         self.check_instruction(request.instruction or "")
         if request.k > self.hits:
@@ -136,30 +129,18 @@ class ServerLimits:
         return request
 
     def check_text(self, text: str, field: str) -> None:
-        """Refuse what is too long or no text.
-
-        Raises:
-            UsageError: the field is named.
-        """
+        """Raise `UsageError`, which names the field, for what is too long or no text."""
         require_text(text)
         _check_length(text, self.text_characters, field)
 
     def check_instruction(self, *instructions: str) -> None:
-        """Refuse an instruction that is too long or is no text.
-
-        Raises:
-            UsageError: it is.
-        """
+        """Raise `UsageError` for an instruction that is too long or no text."""
         require_text(*instructions)
         for instruction in instructions:
             _check_length(instruction, self.instruction_characters, "instruction")
 
     def check_documents(self, count: int) -> None:
-        """Refuse too many documents, or none.
-
-        Raises:
-            UsageError: there are too many, or none.
-        """
+        """Raise `UsageError` for too many documents, or none."""
         if not 1 <= count <= self.documents:
             raise UsageError(f"The request names {count} documents.", hint=f"Send 1 to {self.documents} at a time.")
 
@@ -183,7 +164,7 @@ class ServerSettings:
     """
 
     index: Path
-    host: str = HOST
+    host: str = LOOPBACK
     port: int = PORT
     encoder: str = "default"
     tokens: Tokens = field(default_factory=Tokens)
@@ -198,7 +179,7 @@ class ServerSettings:
         if not self.local and self.tokens.reader is None:
             raise UsageError(
                 f"Other machines reach {self.host}, and there is no token.",
-                hint=f"Give one with --token-file or {READER_VARIABLE}, or listen at {HOST}.",
+                hint=f"Give one with --token-file or {READER_VARIABLE}, or listen at {LOOPBACK}.",
             )
         if self.instructions and self.encoder == DEFAULT_BASE:
             raise UsageError(
@@ -214,14 +195,6 @@ class ServerSettings:
         return is_loopback(self.host)
 
 
-def is_loopback(host: str) -> bool:
-    """Whether an address is one that only this machine reaches."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def read_tokens(reader: Path | None, writer: Path | None) -> Tokens:
     """Read the tokens from files, and where none is named from the environment.
 
@@ -233,11 +206,7 @@ def read_tokens(reader: Path | None, writer: Path | None) -> Tokens:
 
 
 def read_instructions(path: Path) -> dict[str, str]:
-    """Read saved instructions: a TOML file with lines ``name = "instruction"``.
-
-    Raises:
-        InputError: the file cannot be read, or holds something else.
-    """
+    """Read a TOML file of saved instructions, lines ``name = "instruction"``; raise `InputError` for any other file."""
     try:
         instructions = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

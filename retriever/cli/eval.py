@@ -8,7 +8,7 @@ import typer
 from retriever.cli import output
 from retriever.cli.options import DeviceOption, JsonOption
 from retriever.core.registry import require_extra
-from retriever.core.text import printable
+from retriever.core.text import duration, printable
 from retriever.evaluation.suites import SUITES
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _progress(state: "EvaluationProgress") -> str:
         return text
     at = state.embedding
     rate = at.done / at.seconds if at.seconds else 0.0
-    return f"{text}: {at.done} of {at.total} texts, {rate:.0f} texts/s, {output.format_seconds(at.left)} left"
+    return f"{text}: {at.done} of {at.total} texts, {rate:.0f} texts/s, {duration(at.left)} left"
 
 
 def _render(ours: list["Evaluation"], theirs: list["Evaluation"]) -> None:

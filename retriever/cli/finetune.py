@@ -8,7 +8,7 @@ import typer
 from retriever.cli import output
 from retriever.cli.options import DeviceOption, EncodingOption, JsonOption
 from retriever.core.registry import require_extra
-from retriever.core.text import printable, shortened
+from retriever.core.text import duration, printable, shortened
 from retriever.training.methods import DEFAULT, METHODS
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def finetune(  # noqa: PLR0913 - one parameter per option
 
 
 def _progress(stage: str, now: "StepProgress") -> str:
-    left = output.format_seconds(now.seconds_left)
+    left = duration(now.seconds_left)
     return (
         f"{stage}: step {now.step} of {now.steps}, loss {now.loss:.3f}, {now.rows_per_second:.1f} rows/s, {left} left"
     )

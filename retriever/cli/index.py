@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from retriever.cli import output
-from retriever.cli.options import DEFAULT_INDEX, Build, DeviceOption, Embedding, EncodingOption, IndexOption, JsonOption
+from retriever.cli.options import DEFAULT_INDEX, DeviceOption, Embedding, EncodingOption, IndexOption, JsonOption
 from retriever.cli.reading import Reading
 from retriever.cli.verdicts import say_verdict
 from retriever.core.errors import InputError
-from retriever.core.text import printable
+from retriever.core.requests import IndexType
+from retriever.core.text import duration, printable
 from retriever.forms import command_options, made
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 SKIPPED = 3
 
 
-@command_options(Build)
+@command_options(IndexType)
 @command_options(Embedding)
 @command_options(Reading, leave_out=("reader", "read"))
 def index(  # noqa: PLR0913 - one parameter per option
@@ -103,7 +104,7 @@ def index(  # noqa: PLR0913 - one parameter per option
             rows,
             instructions=instruction or [],
             options=indexing,
-            index_type=made(Build, options).index_type,
+            index_type=made(IndexType, options),
             progress=line.show,
         )
         views = [view for view in opened.views() if view.taught is None and view.view in report.views]
@@ -136,7 +137,7 @@ def _render(index: Path, report: "IndexingReport", verdicts: Sequence["Verdict"]
     done = ", ".join(f"{count} {verb}" for verb, count in counts.items() if count) or "none"
     rows = "row" if report.skipped == 1 else "rows"
     skipped = f"; {report.skipped} {rows} skipped" if report.skipped else ""
-    output.result(f"Documents: {done}{skipped}, in {output.format_seconds(seconds)}.")
+    output.result(f"Documents: {done}{skipped}, in {duration(seconds)}.")
     if instructions := [f'"{instruction}"' for instruction in report.instructions if instruction]:
         output.result(f"All texts are also embedded under {printable(', '.join(instructions))}.")
     for note in report.notes:

@@ -71,10 +71,8 @@ def fetch(
     from retriever.index.model_names import find_source
 
     source = find_source(name)
-    if json:
-        output.document({"name": source.name, "folder": str(source.folder)})
-        return
-    output.result(f"{source.name} is ready in {source.folder}.")
+    done = {"name": source.name, "folder": str(source.folder)}
+    output.outcome(done, f"{source.name} is ready in {source.folder}.", json=json)
 
 
 @app.command("promote", cls=Command)
@@ -97,12 +95,8 @@ def promote(
         models.reset()
     else:
         folder = models.promote(folder)
-    if json:
-        output.document({"default": None if folder is None else str(folder)})
-        return
-    output.result(
-        "The shipped model is the default encoder again." if folder is None else f"{folder} is the default encoder now."
-    )
+    said = "The shipped model is the default encoder again." if reset else f"{folder} is the default encoder now."
+    output.outcome({"default": None if folder is None else str(folder)}, said, json=json)
 
 
 @app.command("export", cls=Command)
@@ -123,10 +117,8 @@ def export(
     from retriever.index import models
 
     done = models.export(name, out, to=to, device=device)
-    if json:
-        output.document({"name": done.name, "folder": str(done.folder), "loader": done.loader})
-        return
-    output.result(f"{done.name} was written to {done.folder}; its README.md shows how to use it with {done.loader}.")
+    said = f"{done.name} was written to {done.folder}; its README.md shows how to use it with {done.loader}."
+    output.outcome({"name": done.name, "folder": str(done.folder), "loader": done.loader}, said, json=json)
 
 
 def embed(
@@ -163,10 +155,8 @@ def embed(
             output_file.unlink()  # half a file is worse than none
         raise
     summary = {"texts": len(texts), "dim": loaded.dim, "output": str(output_file), "fingerprint": loaded.fingerprint}
-    if json:
-        output.document(summary)
-    else:
-        output.result(f"{len(texts)} vectors of {loaded.dim} dimensions were written to {output_file}.")
+    said = f"{len(texts)} vectors of {loaded.dim} dimensions were written to {output_file}."
+    output.outcome(summary, said, json=json)
 
 
 def _texts(file: str, encoding: str | None) -> list[str]:

@@ -8,19 +8,13 @@ import typer
 
 from retriever.core.errors import UsageError
 from retriever.core.options import option
-from retriever.core.requests import WHERE
 
 if TYPE_CHECKING:
-    from retriever.index.generations import IndexType
     from retriever.index.indexing import IndexingOptions
 
 
 def possible_device(name: str) -> str:
-    """Return the name of a device that is there, also where the command at hand comes to need none.
-
-    Raises:
-        UsageError: it is not there.
-    """
+    """Return the name of a device, or raise `UsageError` where it is not there, needed in the end or not."""
     if name not in ("auto", "cpu"):  # torch takes seconds to load
         from retriever.index.encoding import require_device
 
@@ -40,7 +34,6 @@ DeviceOption = Annotated[
     str,
     typer.Option("--device", help="Device of the models: auto, cpu or cuda.", callback=possible_device, hidden=True),
 ]
-WhereOption = Annotated[str | None, typer.Option("--where", help=WHERE)]
 CsvOption = Annotated[
     Path | None, typer.Option("--csv", help="Write id, number and name of the group of each document.")
 ]
@@ -75,32 +68,3 @@ class Embedding:
 
         pool = "processes" if self.ray is None else "ray"
         return IndexingOptions(workers=Workers(self.workers, pool, self.ray or "", self.spool, device))
-
-
-@dataclass(frozen=True, slots=True)
-class Build:
-    """The vector index that is built from now on; what is None stays as the index remembers it."""
-
-    backend: str | None = option(
-        None,
-        "Vector backend: faiss (at first), exact or milvus=http://HOST:19530. Remembered for later builds.",
-        advanced=True,
-    )
-    factory: str | None = option(
-        None,
-        "FAISS factory string, or with milvus FLAT, HNSW, IVF_SQ8 or GPU_CAGRA; auto (at first) chooses by size. "
-        "Remembered for later builds.",
-        advanced=True,
-    )
-    min_recall: float | None = option(
-        None,
-        "Least recall@10 of an approximate index, against exact search; 0.95 at first. Remembered for later builds.",
-        advanced=True,
-    )
-
-    @property
-    def index_type(self) -> "IndexType":
-        """The same for the index."""
-        from retriever.index.generations import IndexType
-
-        return IndexType(self.factory, self.min_recall, self.backend)

@@ -23,7 +23,8 @@ from retriever.core.errors import InputError, OutputError
 from retriever.core.pace import Pace
 from retriever.core.paths import write_output
 from retriever.core.results import SCHEMA_VERSION, IndexingReport
-from retriever.core.text import escape_formula, printable, shortened
+from retriever.core.text import counted as counted
+from retriever.core.text import duration, escape_formula, printable, shortened
 
 _MODES = {"stdin": "r", "stdout": "w", "stderr": "w"}
 _CLEARED = "\r\x1b[K"
@@ -64,6 +65,14 @@ def document(value: Mapping[str, Any]) -> None:
     """Print the one JSON document of a ``--json`` run; it begins with the version of its schema."""
     value = {"schema_version": SCHEMA_VERSION, **value}
     result(json.dumps(value, ensure_ascii=not _writes_everything(sys.stdout), indent=2))
+
+
+def outcome(values: Mapping[str, Any], sentence: str, *, json: bool) -> None:
+    """Print what a command has done: its values with ``--json``, else a sentence."""
+    if json:
+        document(values)
+    else:
+        result(sentence)
 
 
 def say(text: str, colour: str = "") -> None:
@@ -113,18 +122,10 @@ def write_table(path: Path, header: Sequence[str], rows: Sequence[Sequence[objec
     write_output(path, lines.getvalue(), "--csv")
 
 
-def counted(number: int, what: str) -> str:
-    """Return a number of things: 1 document, 1,200 documents."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
 class ProgressLine:
-    """One line on stderr that says how far a run is: on a terminal rewritten in place, and gone when the run ends.
+    """One line on stderr that says how far a run of ``total`` rows is: on a terminal rewritten in place, then gone.
 
     Elsewhere a line is written once a minute, and a last one at the end of a run that had any.
-
-    Args:
-        total: rows expected, where that is known.
     """
 
     _on_screen: ClassVar[bool] = False
@@ -157,7 +158,7 @@ class ProgressLine:
         if share is None and total:
             share = min(1.0, reached / total)
         left = None if share is None else self._pace.left(share)
-        self.tell(said if left is None else f"{said}, {format_seconds(left)} left")
+        self.tell(said if left is None else f"{said}, {duration(left)} left")
 
     def tell(self, text: str) -> None:
         """Show a text if the last time is long enough ago."""
@@ -197,16 +198,6 @@ def command_line(context: typer.Context) -> str:
     return shlex.join(words)
 
 
-def format_seconds(seconds: float) -> str:
-    """Return a duration as a person says it: 42 s, 3 min 05 s, 2 h 10 min."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-
-
 def format_bytes(size: int) -> str:
     """Return a size as a person says it: 512 B, 3.4 MB, 12 GB."""
     value, unit = float(size), "B"
@@ -218,11 +209,7 @@ def format_bytes(size: int) -> str:
 
 
 def stdin_lines() -> list[str]:
-    """Return the lines of standard input that are not blank.
-
-    Raises:
-        InputError: they are not UTF-8, or standard input cannot be read.
-    """
+    """Return the lines of standard input that are not blank; raise `InputError` where it cannot be read."""
     try:
         return [line.strip() for line in sys.stdin if line.strip()]
     except UnicodeDecodeError as error:

@@ -42,11 +42,7 @@ class Reading:
 
     @property
     def texts(self) -> "Read":
-        """The number of texts to read.
-
-        Raises:
-            UsageError: it is no number, and not all.
-        """
+        """The number of texts to read, or all; raises `UsageError` for anything else."""
         if self.read == "all":
             return "all"
         try:
@@ -82,13 +78,8 @@ class Reading:
     def begin(self, opened: "Index", instruction: str, reader: str | None = None, *, required: bool = True) -> None:
         """Let the reader that was named, if one was, serve an instruction; first ask whether it may get texts.
 
-        The reader that serves the instruction already is asked about too, where texts have no answer.
-
-        Args:
-            opened: the index.
-            instruction: the question.
-            reader: in the place of `self.reader`.
-            required: whether a person who says no ends the command; otherwise the instruction stays as it is served.
+        The reader that serves the instruction already is asked about too, where texts have no answer. ``reader`` stands
+        in for `self.reader`. Where it is ``required``, a person's no ends the command; otherwise nothing changes.
 
         Raises:
             ConsentError: the reader that was named is at a host that nobody allowed; nothing was sent.
@@ -103,11 +94,7 @@ class Reading:
                     self.permit(opened, serving)
 
     def permit(self, opened: "Index", reader: str) -> bool:
-        """Return whether a reader may get texts of an index; where its host was never allowed, ask once.
-
-        Raises:
-            EncoderError: the reader's name is of no endpoint that may be used.
-        """
+        """Return whether a reader may get texts; ask where its host was never allowed. Errors as `Teaching.place`."""
         place = opened.teaching.place(reader)
         if place.allowed:
             return True

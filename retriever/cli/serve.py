@@ -5,6 +5,10 @@ from typing import Annotated
 
 import typer
 
+from retriever.cli.output import say
+from retriever.core.addresses import LOOPBACK
+from retriever.core.registry import require_extra
+
 FolderOption = Annotated[Path, typer.Option("--indexes", help="Folder of indexes, or of one index.")]
 
 _FOLDER = Path("indexes")
@@ -13,9 +17,7 @@ _TOKEN = "File with the token that {who}; or set RETRIEVER_{variable}."
 
 def app(
     indexes: FolderOption = _FOLDER,
-    host: Annotated[str, typer.Option(help="Address to listen on; 127.0.0.1 serves this machine alone.")] = (
-        "127.0.0.1"
-    ),
+    host: Annotated[str, typer.Option(help="Address to listen on; 127.0.0.1 serves this machine alone.")] = LOOPBACK,
     port: Annotated[int | None, typer.Option(help="Port. [default: the first free one from 8501]")] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the app in a browser.")] = True,
 ) -> None:
@@ -25,9 +27,6 @@ def app(
 
     Example: retriever app --indexes indexes
     """
-    from retriever.cli.output import say
-    from retriever.core.registry import require_extra
-
     require_extra("app")
     from retriever_app.serving import serve
 
@@ -41,7 +40,7 @@ def serve(  # noqa: PLR0913 - one parameter per option
         typer.Option(
             help="Address to listen on; one that other machines reach needs a token.", envvar="RETRIEVER_HOST"
         ),
-    ] = "127.0.0.1",
+    ] = LOOPBACK,
     port: Annotated[
         int, typer.Option(help="Port; 0 for any free one.", envvar="RETRIEVER_PORT", min=0, max=65_535)
     ] = 8600,
@@ -69,9 +68,6 @@ def serve(  # noqa: PLR0913 - one parameter per option
 
     Example: retriever serve --indexes indexes --port 8600
     """
-    from retriever.cli.output import say
-    from retriever.core.registry import require_extra
-
     require_extra("serve")
     from retriever.api.http.run import serve as run
     from retriever.api.settings import ServerLimits, ServerSettings, read_instructions, read_tokens
@@ -99,8 +95,6 @@ def mcp(
 
     Example: retriever mcp --indexes indexes
     """
-    from retriever.core.registry import require_extra
-
     require_extra("mcp")
     from retriever.api.mcp.server import run
     from retriever.api.settings import ServerSettings

@@ -136,11 +136,7 @@ def diagnose(
 
 
 def _read_pairs(file: Path) -> "list[TextPair]":
-    """Return the pairs of a JSONL file, rows of ``a``, ``b`` and ``same``.
-
-    Raises:
-        InputError: the file is missing or empty, or a row lacks a key; file and row are named.
-    """
+    """Return the pairs of a JSONL file, rows of ``a``, ``b`` and ``same``; errors as `read_rows`."""
     from retriever.evaluation.rows import read_rows
     from retriever.index.verdicts.diagnosis import TextPair
 

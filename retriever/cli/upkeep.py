@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 import typer
 
 from retriever.cli import output
-from retriever.cli.options import DEFAULT_INDEX, Build, DeviceOption, Embedding, IndexOption, JsonOption, refuse
+from retriever.cli.options import DEFAULT_INDEX, DeviceOption, Embedding, IndexOption, JsonOption, refuse
+from retriever.core.requests import IndexType
 from retriever.core.text import printable, shortened
 from retriever.forms import command_options, made
 
@@ -43,7 +44,7 @@ def verify(
     return 0 if report.whole else DAMAGED
 
 
-@command_options(Build)
+@command_options(IndexType)
 def repair(index: IndexOption = DEFAULT_INDEX, *, json: JsonOption = False, **options: object) -> int:
     """Repair a damaged index, and compact it.
 
@@ -55,7 +56,7 @@ def repair(index: IndexOption = DEFAULT_INDEX, *, json: JsonOption = False, **op
     """
     from retriever.index.upkeep import repair
 
-    done = repair.repair(index, made(Build, options).index_type)
+    done = repair.repair(index, made(IndexType, options))
     if json:
         output.document(done.to_json())
     else:
@@ -186,10 +187,6 @@ def import_(
         from retriever.index.upkeep.archive import import_index
 
         done = import_index(archive, index)
-    if json:
-        output.document(done.to_json())
-        return
     held = done.manifest
-    output.result(
-        f"{index}: {held['documents']} documents, {len(held['views'])} views, exported {held['created'][:10]}."
-    )
+    said = f"{index}: {held['documents']} documents, {len(held['views'])} views, exported {held['created'][:10]}."
+    output.outcome(done.to_json(), said, json=json)

@@ -12,9 +12,7 @@ if TYPE_CHECKING:
 def say_verdict(verdict: "Verdict | None", *, of: str = "") -> None:
     """Say whether the model follows a question, and how to get answers where it may not; nothing without a verdict.
 
-    Args:
-        verdict: on the question.
-        of: what stands before it, such as the question.
+    ``of`` stands before it, such as the question.
     """
     if verdict is not None:
         output.say(f"{of}{verdict.sentence}", "yellow" if verdict.warns else "green")

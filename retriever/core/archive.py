@@ -40,13 +40,7 @@ class Member:
 
 
 def write_archive(file: BinaryIO, facts: Mapping[str, Any], files: Mapping[str, Path]) -> dict[str, Any]:
-    """Write files behind a manifest and return the manifest.
-
-    Args:
-        file: where to.
-        facts: what the manifest says besides format and files.
-        files: by name in the archive.
-    """
+    """Write files, by their names in the archive, behind a manifest of facts, and return the manifest."""
     members = [Member(name, path.stat().st_size, file_hash(path)) for name, path in files.items()]
     manifest = {"format": FORMAT, **facts, "files": [asdict(member) for member in members]}
     data = json.dumps(manifest, indent=1, ensure_ascii=False).encode()
@@ -67,10 +61,7 @@ def _header(name: str, size: int) -> tarfile.TarInfo:
 
 
 class ArchiveReader:
-    """An archive open for reading, its manifest read and checked.
-
-    Args:
-        file: seekable, at its beginning.
+    """An archive open for reading at its beginning, its manifest read and checked; the file is seekable.
 
     Raises:
         InputError: it is no archive, its manifest is malformed or of a newer format, or it is longer than the file.

@@ -31,13 +31,7 @@ class FilterError(UsageError):
 
 
 class ConsentError(UsageError):
-    """Texts would be sent to another machine, and nobody allowed that.
-
-    Args:
-        message: how much would be sent, and where to.
-        hint: the next step.
-        host: where to.
-    """
+    """Texts would be sent to another machine, ``host``, and nobody allowed that."""
 
     def __init__(self, message: str, *, hint: str = "", host: str = "") -> None:
         super().__init__(message, hint=hint)

@@ -14,13 +14,7 @@ MAX_DEPTH = 32
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A value in metadata and where it is.
-
-    Attributes:
-        name: as filters know it.
-        keys: the keys that lead to it.
-        value: anything but an object; lists are values.
-    """
+    """A value in metadata, of any kind but an object, with its name as filters know it and the keys that lead to it."""
 
     name: str
     keys: tuple[str, ...]
@@ -28,13 +22,10 @@ class Field:
 
 
 def leaves(metadata: Mapping[str, JSON]) -> Iterator[Field]:
-    """Yield every field of some metadata in its order.
+    """Yield every field of some metadata in its order; raise `RecursionError` where it nests deeper than `MAX_DEPTH`.
 
     A name joins nested keys with dots. A key that holds a dot or begins with a double quote stands in double quotes,
     so that no two fields share a name: ``{"a": {"b": 1}}`` has ``a.b`` and ``{"a.b": 1}`` has ``"a.b"``.
-
-    Raises:
-        RecursionError: the metadata nests deeper than `MAX_DEPTH`.
     """
     return _leaves(metadata, (), MAX_DEPTH)
 

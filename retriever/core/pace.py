@@ -24,8 +24,7 @@ class Pace:
     def left(self, share: float) -> float | None:
         """Return the seconds that the rest takes at the mean rate so far; None before `LEAST_SECONDS` of work.
 
-        Args:
-            share: of all the work, the part that is done now, 0 to 1.
+        ``share`` is the part of all the work that is done now, 0 to 1.
         """
         now = self._now()
         if self._started is None:

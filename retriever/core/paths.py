@@ -33,11 +33,7 @@ def cache_dir() -> Path:
 
 
 def config_dir() -> Path:
-    """Return the folder for the user's choices: RETRIEVER_CONFIG, else the platform's folder (XDG on Linux).
-
-    Raises:
-        OutputError: neither is named, and the user has no home folder.
-    """
+    """Return the folder for the user's choices: RETRIEVER_CONFIG, else the platform's (XDG); errors as `cache_dir`."""
     return _own_folder("RETRIEVER_CONFIG", platformdirs.user_config_path)
 
 
@@ -110,11 +106,9 @@ def sync_directory(folder: Path) -> None:
 
 
 def make_folder(folder: Path, *, private: bool = False) -> None:
-    """Make a folder and those above it, as far as they are missing, so that they survive a power loss.
+    """Make a folder and those above it that are missing, for their owner alone where ``private``.
 
-    Args:
-        folder: exists afterwards.
-        private: whether what is made is for its owner alone.
+    They survive a power loss.
     """
     missing = []
     while not folder.is_dir():
@@ -142,11 +136,7 @@ def writing(path: Path, option: str) -> Iterator[None]:
 
 
 def write_output(path: Path, text: str, option: str) -> None:
-    """Write a file that an option of the command line names, as it is.
-
-    Raises:
-        OutputError: it cannot be written; the option is named.
-    """
+    """Write a file that an option of the command line names, as it is; errors as `writing`."""
     with writing(path, option):
         path.write_text(text, encoding="utf-8", newline="")
 

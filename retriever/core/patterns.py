@@ -45,11 +45,7 @@ class TextPattern:
         self._seconds = self._left = seconds
 
     def count(self, text: str) -> int:
-        """Count how often the pattern is in a text; an empty match is none.
-
-        Raises:
-            UsageError: the time is over.
-        """
+        """Count how often the pattern is in a text, empty matches not; raise `UsageError` where the time is over."""
         started = time.perf_counter()
         try:
             if self._left <= 0:

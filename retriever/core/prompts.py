@@ -7,12 +7,9 @@ from retriever.core.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class PromptTemplate:
-    """A prompt in three pieces, tokenised apart and joined: before the text, the text, after it.
+    """A prompt in three pieces, tokenised apart and joined: ``before`` the text, the text, and ``after`` it.
 
-    Attributes:
-        name: the name stored with checkpoints and indexes.
-        before: what stands before the text; may hold ``{instruction}``.
-        after: what stands after the text; may hold ``{instruction}``.
+    One of the two holds ``{instruction}``. The ``name`` is stored with checkpoints and indexes.
     """
 
     name: str
@@ -49,11 +46,7 @@ TEMPLATES = {
 
 
 def get_template(name: str) -> PromptTemplate:
-    """Return the named template.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
+    """Return the named template; raise `UsageError` where there is none."""
     try:
         return TEMPLATES[name]
     except KeyError:

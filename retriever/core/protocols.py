@@ -66,11 +66,9 @@ class EncoderSpec:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tuning:
-    """What `Encoder.tune` changes of an encoder, small enough to be stored beside what it is used for.
+    """A change that `Encoder.tune` makes to an encoder, small enough to be stored beside what it is used for.
 
-    Attributes:
-        arrays: its numbers, as the encoder wrote them.
-        description: JSON with which the encoder reads them again.
+    It holds numbers as the encoder wrote them, and a JSON description with which the encoder reads them again.
     """
 
     arrays: bytes
@@ -242,11 +240,7 @@ class Encoder(ABC):
 
 
 class WrappedEncoder(Encoder):
-    """An encoder around another, which it is but for what a subclass overrides.
-
-    Args:
-        encoder: what is asked in the end.
-    """
+    """An encoder around another, which it is but for what a subclass overrides."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder

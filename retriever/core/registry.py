@@ -46,11 +46,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def require_extra(extra: Extra) -> None:
-    """Refuse to begin what would end in a package that is not there.
-
-    Raises:
-        RetrieverError: a package is missing; the hint is the line that installs it.
-    """
+    """Raise `RetrieverError`, with the line that installs it, where a package of an extra is missing."""
     missing = next((name for name in PACKAGES[extra] if find_spec(name) is None), None)
     if missing:
         raise RetrieverError(f"The package {missing!r} is missing.", hint=f"pip install 'retriever[{extra}]'")

@@ -8,6 +8,7 @@ from retriever.core.options import option
 from retriever.core.patterns import LONGEST, TextPattern
 from retriever.core.results import Mode
 from retriever.core.text import composed, is_blank, require_text
+from retriever.core.types import JSON
 
 WHERE = (
     "Filter over metadata and known answers: \"stars <= 2 and category = 'toy'\", \"answer = 'refund'\"; "
@@ -127,6 +128,36 @@ class GroupOptions:
     several: bool = option(False, "Allow several of your categories per document.")
     where: str | None = option(None, WHERE)
     by: list[str] | None = option(None, "Count the values of this field in each group; repeatable.")
+
+
+@dataclass(frozen=True, slots=True)
+class IndexType:
+    """A choice of vector index; what is None stays as the index remembers it."""
+
+    backend: str | None = option(
+        None,
+        "Vector backend: faiss (at first), exact or milvus=http://HOST:19530. Remembered for later builds.",
+        advanced=True,
+    )
+    factory: str | None = option(
+        None,
+        "FAISS factory string, or with milvus FLAT, HNSW, IVF_SQ8 or GPU_CAGRA; auto (at first) chooses by size. "
+        "Remembered for later builds.",
+        advanced=True,
+    )
+    min_recall: float | None = option(
+        None,
+        "Least recall@10 of an approximate index, against exact search; 0.95 at first. Remembered for later builds.",
+        advanced=True,
+    )
+
+    def to_json(self) -> dict[str, JSON]:
+        """List the settings that are chosen, under the names of `BuildOptions`."""
+        recall = None if self.min_recall is None else float(self.min_recall)
+        chosen: dict[str, JSON] = {"factory": self.factory, "min_recall": recall}
+        if self.backend is not None:
+            chosen["backend"], _, chosen["location"] = self.backend.partition("=")
+        return {key: value for key, value in chosen.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)

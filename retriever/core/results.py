@@ -56,22 +56,15 @@ class Hit:
         """The documented JSON object of the part that is embedded by itself."""
         if self.unit is None or self.unit.part is None:
             return None
-        span = self.unit.part.span
-        return {
-            "id": self.unit.id,
-            "number": self.unit.number,
-            "start": span.start,
-            "end": span.end,
-            "text": self.unit.text,
-        }
+        part, span = self.unit.part, asdict(self.unit.part.span)
+        return {"id": self.unit.id, "number": part.number, **span, "text": self.unit.text}
 
     @property
     def part_json(self) -> dict[str, Any] | None:
         """The documented JSON object of the part."""
         if self.part is None:
             return None
-        start, end = self.part.start, self.part.end
-        return {"start": start, "end": end, "text": self.document.text[start:end]}
+        return {**asdict(self.part), "text": self.document.text[self.part.start : self.part.end]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,13 +265,7 @@ def counting(report: IndexingReport, progress: OnIndexing | None) -> Callable[[i
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A share of examples that were answered rightly, every answer having the same say.
-
-    Attributes:
-        value: the balanced accuracy, 0 to 1.
-        low: lower end of its 95 % interval.
-        high: upper end.
-    """
+    """A share of examples that were answered rightly, the balanced accuracy, with the ends of its 95 % interval."""
 
     value: float
     low: float
@@ -344,11 +331,7 @@ class ViewStatus:
     Attributes:
         view: its id.
         instruction: what it answers; empty for the base view.
-        pooling: how vectors were pooled.
-        steps: K of its documents, where the method has it.
-        look_ahead: L of its documents, where the method has it.
-        dtype: number format the model ran in.
-        dim: length of a vector.
+        pooling, steps, look_ahead, dtype, dim: those of `EncoderSpec`, as its vectors were made.
         vectors: texts that have one, or several.
         coverage: share of the distinct texts that have one; 1 for all of them alone.
         generation: id of the FAISS generation in use, if any.

@@ -18,12 +18,7 @@ def pair_quantiles(vectors: Embeddings) -> NDArray[np.float32]:
 
 
 def percentile(cosine: float, quantiles: NDArray[np.float32]) -> float:
-    """Return the percentage of pairs that are less alike than a cosine, 0 to 99.99.
-
-    Args:
-        cosine: of two vectors.
-        quantiles: from `pair_quantiles`.
-    """
+    """Return the percentage of pairs, by their `pair_quantiles`, that are less alike than a cosine: 0 to 99.99."""
     above = int(np.searchsorted(quantiles, cosine))
     if above == 0:
         return 0.0

@@ -1,4 +1,4 @@
-"""Check that strings are text, and write text where it is shown: on a terminal, in Markdown, in a spreadsheet.
+"""Check that strings are text, and write text and numbers where they are shown: on a terminal, in Markdown, in tables.
 
 Lone surrogates, which terminals leave, are no text.
 """
@@ -61,11 +61,7 @@ def is_blank(text: str) -> bool:
 
 
 def require_text(*given: str) -> None:
-    """Refuse what no file, database or tokenizer takes.
-
-    Raises:
-        UsageError: one of those given holds a lone surrogate.
-    """
+    """Raise `UsageError` for a lone surrogate, which no file, database or tokenizer takes."""
     for text in given:
         if not is_text(text):
             raise UsageError(f"{text!r} is not valid UTF-8.", hint="Check the terminal's encoding.")
@@ -89,6 +85,20 @@ def shortened(text: str, most: int) -> str:
 def printable(text: str) -> str:
     """Replace control characters, which a hostile text could send to the terminal, by spaces."""
     return "".join(character if character.isprintable() else " " for character in text)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: 1 document, 1,200 documents."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration as a person says it: 42 s, 3 min 05 s, 2 h 10 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes = whole // 60
+    return f"{minutes} min {whole % 60:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def drop_prefixes(words: Iterable[str], most: int) -> list[str]:

@@ -28,10 +28,7 @@ class Span:
 class Part:
     """The place of a document that is a part of another one, such as a sentence of a review.
 
-    Attributes:
-        parent: id of the other document.
-        number: which of its parts this is, from 1.
-        span: where it stands in the text of the parent.
+    Its ``parent`` has that id, it is the part of that ``number``, from 1, and stands at ``span`` in the parent's text.
     """
 
     parent: str
@@ -81,12 +78,7 @@ def child_id(parent: str, number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Embeddings of n texts and, for each, the words the model answered with (best first).
-
-    Attributes:
-        embeddings: (n, dim).
-        words: n lists.
-    """
+    """Embeddings (n, dim) of n texts, and for each a list of the words the model answered with, best first."""
 
     embeddings: Embeddings
     words: list[list[str]]

@@ -81,11 +81,7 @@ def worse(first: Level, second: Level) -> Level:
 
 
 def verdict_of(document: Mapping[str, Any]) -> Verdict:
-    """Return the verdict of a JSON object that `Verdict.to_json` made.
-
-    Raises:
-        ValueError: it is not one.
-    """
+    """Return the verdict of a JSON object that `Verdict.to_json` made; raise `ValueError` for another object."""
     try:
         level = cast("Level", document["level"])
         if level not in LEVELS:

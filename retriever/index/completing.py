@@ -5,13 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from retriever.core.requests import IndexType
 from retriever.core.results import IndexingReport, OnIndexing, counting
 from retriever.core.types import BadRow, Document, Ids
 from retriever.core.verdicts import Verdict
 from retriever.index.dividing import choose
 from retriever.index.encoding import OnTexts
 from retriever.index.files import Reading, as_read
-from retriever.index.generations import IndexType, build_outgrown, remember
+from retriever.index.generations import build_outgrown, remember
 from retriever.index.indexing import Indexer, IndexingOptions
 from retriever.index.opened import Opened
 from retriever.index.selection import nothing_matches, selected_contents

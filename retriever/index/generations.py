@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from retriever.core.requests import IndexType
 from retriever.core.types import JSON, Embeddings
 from retriever.index.sources.catalog import sources_of
 from retriever.store.database import Store
@@ -22,29 +23,6 @@ _CHOICES = ("backend", "location", "factory", "min_recall")
 
 CHOSEN = "vector_index"
 """The setting that holds what was chosen of `BuildOptions`."""
-
-
-@dataclass(frozen=True, slots=True)
-class IndexType:
-    """A choice of vector index; what is None stays as the index remembers it.
-
-    Attributes:
-        factory: a FAISS factory string or Milvus's name of an index type, or auto by size.
-        min_recall: recall@10 against exact search that an approximate index has to reach.
-        backend: a name of `retriever.vectors.backend.BACKENDS`, or ``milvus=http://HOST:19530`` for a server.
-    """
-
-    factory: str | None = None
-    min_recall: float | None = None
-    backend: str | None = None
-
-    def to_json(self) -> dict[str, JSON]:
-        """List the settings that are chosen, under the names of `BuildOptions`."""
-        recall = None if self.min_recall is None else float(self.min_recall)
-        chosen: dict[str, JSON] = {"factory": self.factory, "min_recall": recall}
-        if self.backend is not None:
-            chosen["backend"], _, chosen["location"] = self.backend.partition("=")
-        return {key: value for key, value in chosen.items() if value is not None}
 
 
 def build_options(store: Store) -> BuildOptions:

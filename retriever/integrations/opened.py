@@ -16,11 +16,7 @@ SUBJECT = ("query", "like")
 
 
 def as_index(given: Index | str | Path) -> Index:
-    """Return an index that was given open, or open the one in a folder.
-
-    Raises:
-        UsageError: it is neither.
-    """
+    """Return an index that was given open, or open the one in a folder; raise `UsageError` for anything else."""
     if isinstance(given, Index):
         return given
     if isinstance(given, str | Path):

@@ -43,11 +43,7 @@ class RetrieverEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         self.batch_size = batch_size
 
     def fit(self, X: Iterable[str], y: object = None) -> Self:  # noqa: N803 - scikit-learn's name
-        """Load the model; the texts are looked at, and nothing is learned from them.
-
-        Raises:
-            UsageError: they are not texts.
-        """
+        """Load the model; nothing is learned from the texts. Raise `UsageError` where they are no texts."""
         _texts(X)
         encoder = self._encoder()
         self.n_features_out_ = encoder.dim
@@ -55,11 +51,7 @@ class RetrieverEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         return self
 
     def transform(self, X: Iterable[str]) -> Embeddings:  # noqa: N803
-        """Return vectors of length 1: (n, `n_features_out_`) float32.
-
-        Raises:
-            UsageError: they are not texts.
-        """
+        """Return vectors of length 1: (n, `n_features_out_`) float32. Raise `UsageError` where they are no texts."""
         check_is_fitted(self)
         return self._encoder().encode(_texts(X), instruction=self.instruction, batch_size=self.batch_size)
 
@@ -92,11 +84,7 @@ class RetrieverEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
 
 
 def _texts(given: Iterable[str]) -> list[str]:
-    """Return texts as a list: of a list, a series, an array of one dimension or of one column.
-
-    Raises:
-        UsageError: they are not texts.
-    """
+    """Return texts as a list: of a list, a series, an array of one dimension or one column; else raise `UsageError`."""
     if isinstance(given, str):
         raise UsageError("The texts are one string.", hint="Give a list of texts.")
     array = np.asarray(given if hasattr(given, "__array__") else list(given), dtype=object)

@@ -9,9 +9,10 @@ import httpx
 from index_fakes import KEYWORDS, PRODUCT, FakeEncoder
 
 from retriever.api.http.app import make_app
-from retriever.api.http.run import listening, server_of, url_of
+from retriever.api.http.run import server_of
 from retriever.api.service import Service
 from retriever.api.settings import Tokens
+from retriever.core.addresses import listening, url_of
 from retriever.core.protocols import EncoderSpec
 from retriever.core.types import Encoded
 
@@ -72,7 +73,7 @@ def running(settings, load):
     with listening(settings.host, 0) as place:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [place]}, daemon=True)
         thread.start()
-        url = url_of(place)
+        url = url_of(*place.getsockname()[:2])
         while not server.started:
             assert thread.is_alive()
             time.sleep(0.01)

@@ -9,9 +9,9 @@ from api_fakes import READER, TOKENS, WRITER, refused
 from index_fakes import MOOD, PRODUCT, FakeEncoder
 from test_api_mcp import answer, asked, client_of, failed
 
-from retriever.api.faults import FAULT
 from retriever.api.mcp.answers import MOST_TEXTS, TEXT_CHARACTERS
 from retriever.api.mcp.server import TOOLS, WRITING_TOOLS
+from retriever.api.problems import FAULT
 from retriever.core.errors import EncoderError
 from retriever.core.types import Document
 from retriever.encoders.answers import loading

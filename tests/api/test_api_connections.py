@@ -84,7 +84,7 @@ def test_a_stream_whose_client_left_is_ended(make, serve, encoder):
         assert next(response.iter_lines()) == "event: first"
         encoder.go.clear()
     encoder.go.set()
-    until(lambda: server.service.workers.pending == 0)
+    until(lambda: server.service.workers._pending == 0)
     assert server.post("/indexes/reviews/search", {"query": "kettle"}).status_code == 200
 
 

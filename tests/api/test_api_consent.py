@@ -6,7 +6,7 @@ from index_fakes import MOOD, PRODUCT, FakeEncoder
 from replay_server import Model, serving
 from test_api_errors import ARGUMENTS, answers, tool_answers
 
-from retriever.api.faults import FAULT
+from retriever.api.problems import FAULT
 from retriever.encoders.answers import places
 from retriever.workspace import Index
 

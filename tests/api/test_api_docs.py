@@ -16,7 +16,8 @@ from index_fakes import MOOD, PRODUCT
 from retriever.api.http.embeddings import EmbeddingsRequest
 from retriever.api.http.run import CONNECTIONS
 from retriever.api.mcp.server import TOOLS, WRITING_TOOLS
-from retriever.api.settings import HOST, PORT, ServerLimits, Tokens, read_instructions
+from retriever.api.settings import PORT, ServerLimits, Tokens, read_instructions
+from retriever.core.addresses import LOOPBACK as HOST
 from retriever.core.types import Document
 from retriever.workspace import Index
 

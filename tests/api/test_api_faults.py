@@ -12,7 +12,7 @@ import pytest
 from api_fakes import WRITER, refused
 from test_api_mcp import asked
 
-from retriever.api.http.run import listening
+from retriever.core.addresses import listening
 from retriever.core.errors import UsageError
 from retriever.index.upkeep.verify import verify
 

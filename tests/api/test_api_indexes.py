@@ -149,7 +149,7 @@ def test_too_many_requests_at_once_are_told_to_come_again(make, serve, encoder):
         first = threads.submit(server.post, "/indexes/reviews/search", body)
         assert encoder.began.wait(WAIT)
         second = threads.submit(server.post, "/indexes/reviews/search", body)
-        while server.service.workers.pending < 2:
+        while server.service.workers._pending < 2:
             assert not second.done()
         assert refused(server.post("/indexes/reviews/search", body), 429, "busy", "2 requests")
         encoder.go.set()

@@ -8,7 +8,7 @@ from index_fakes import PRODUCT, FakeEncoder
 from replay_server import Model, serving
 from test_api_mcp import answer
 
-from retriever.api.faults import FAULT
+from retriever.api.problems import FAULT
 from retriever.api.settings import READING
 from retriever.core.errors import InputError
 from retriever.index.asking.limits import ReadingLimits, read_limits

@@ -89,7 +89,7 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule(factory=st.sampled_from(["auto", "IVF2,SQfp16"]))
     def compact(self, factory):
-        self.index.upkeep.repair(IndexType(factory))
+        self.index.upkeep.repair(IndexType(factory=factory))
         for texts in self.read.values():
             texts &= self.live
 

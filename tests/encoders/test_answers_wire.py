@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retriever.core.addresses import is_loopback
 from retriever.core.errors import EncoderError, UsageError
 from retriever.encoders.answers.answerer import Unread
 from retriever.encoders.answers.calls import CALL_TOKENS, packed, room_for_texts
 from retriever.encoders.answers.categories import CategoriesCall, PlacingCall
-from retriever.encoders.answers.places import ALLOW_HTTP, find_place, is_loopback, key_for
+from retriever.encoders.answers.places import ALLOW_HTTP, find_place, key_for
 from retriever.encoders.answers.questions import AnswersCall, tidied
 from retriever.encoders.answers.wire import Format, Reply, addresses_reader, beginning, estimated_tokens
 

@@ -18,22 +18,13 @@ MCP_PATH = "/mcp"
 
 
 class Agents:
-    """The MCP servers of readers and of writers behind one address; the gate has let pass who may read.
-
-    Args:
-        service: what is served.
-    """
+    """The MCP servers of readers and of writers behind one address; the gate has let pass who may read."""
 
     def __init__(self, service: Service) -> None:
         self._tokens = service.settings.tokens
         self._reading, self._writing = make_server(service), make_server(service, writing=True)
         body_bytes = service.limits.body_bytes
         self._for_readers, self._for_writers = _app(self._reading, body_bytes), _app(self._writing, body_bytes)
-
-    @property
-    def route(self) -> Route:
-        """The route of the address."""
-        return Route(MCP_PATH, endpoint=self)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

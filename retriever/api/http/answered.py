@@ -1,6 +1,6 @@
 """`/indexes/NAME/answers`: answers to a question in words, shown to who may read, handed in by who may write."""
 
-from dataclasses import asdict
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query
@@ -11,7 +11,6 @@ from retriever.api.http.answers import Body as RequestBody
 from retriever.api.http.answers import answer
 from retriever.api.http.gate import WRITERS, Served
 from retriever.api.http.indexes import IndexName
-from retriever.core.text import require_text
 
 router = APIRouter(prefix="/indexes", tags=["Indexes"])
 _QUESTION = "What broke?"
@@ -73,13 +72,5 @@ async def give(
     ],
 ) -> Response:
     """Take answers, which searches and clusters under the question go by; they go before those of a language model."""
-    service.limits.check_instruction(body.instruction)
-    service.limits.check_documents(len(body.answers))
-    require_text(*body.answers, *filter(None, body.answers.values()))
-
-    def work() -> dict[str, Any]:
-        teaching = service.index(name).teaching
-        teaching.give_answers(body.instruction, body.answers, author="program")
-        return {"instruction": body.instruction, **asdict(teaching.answers_status(body.instruction))}
-
+    work = partial(service.give_answers, name, body.instruction, body.answers)
     return answer(await service.workers.run(work))

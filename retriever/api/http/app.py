@@ -7,10 +7,11 @@ from importlib.metadata import version
 import anyio
 from fastapi import FastAPI, Security
 from fastapi.security import HTTPBearer
+from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 
 from retriever.api.http import answered, clusterings, embeddings, indexes, jobs, server
-from retriever.api.http.agents import Agents
+from retriever.api.http.agents import MCP_PATH, Agents
 from retriever.api.http.answers import ERRORS, handle_errors
 from retriever.api.http.gate import Gate
 from retriever.api.http.server import Metrics
@@ -32,15 +33,9 @@ _GROUPS = [
 
 
 def make_app(settings: ServerSettings, *, load: encoding.Loader = encoding.load_described) -> FastAPI:
-    """Make the application; it opens nothing before the first request.
-
-    Args:
-        settings: of the server.
-        load: gives the encoder of an index's description.
-    """
+    """Make the application; it opens nothing before the first request."""
     metrics = Metrics()
     service = Service(settings, load=load, on_pass=metrics.count_pass)
-
     agents = Agents(service)
 
     @asynccontextmanager
@@ -66,12 +61,10 @@ def make_app(settings: ServerSettings, *, load: encoding.Loader = encoding.load_
     app.state.service, app.state.metrics = service, metrics
     bearer = HTTPBearer(auto_error=False, description="The reader's or the writer's token, where the server has one.")
     for module in (embeddings, indexes, answered, clusterings, jobs):
-        app.include_router(
-            module.router, dependencies=[Security(bearer)]
-        )  # for the page alone: the gate has checked it
+        app.include_router(module.router, dependencies=[Security(bearer)])  # for the page: the gate has checked it
     app.include_router(server.router)
     app.mount("/docs", StaticFiles(packages=[("fastapi_swagger", "resources")]))
-    app.router.routes.append(agents.route)
+    app.router.routes.append(Route(MCP_PATH, endpoint=agents))
     handle_errors(app)
     app.add_middleware(
         Gate, limits=settings.limits, tokens=settings.tokens, local=settings.local, count=metrics.count_answer

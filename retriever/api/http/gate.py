@@ -12,7 +12,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from retriever.api.http.answers import refusal
 from retriever.api.problems import BodyError, ForbiddenError, SlowBodyError, UnauthorizedError
 from retriever.api.service import Service
-from retriever.api.settings import ServerLimits, Tokens, is_loopback
+from retriever.api.settings import ServerLimits, Tokens
+from retriever.core.addresses import is_loopback
 from retriever.core.errors import BusyError, RetrieverError
 
 PAGE_PARTS = ("swagger-ui-bundle.js", "swagger-ui.css")

@@ -15,16 +15,14 @@ from retriever.api.http.answers import answer, as_json
 from retriever.api.http.gate import Served
 from retriever.api.problems import TookTooLongError, problem_of
 from retriever.api.service import Answer, Service
-from retriever.core.requests import WHERE, SearchRequest
+from retriever.core.requests import SearchRequest
 from retriever.core.results import KnownAnswers, Settling
 from retriever.core.text import require_text
-from retriever.core.types import Document
 from retriever.forms import made, model_fields
 
 router = APIRouter(prefix="/indexes", tags=["Indexes"])
 
 IndexName = Annotated[str, InPath(description="The name of an index.", examples=["reviews"])]
-Where = Annotated[str | None, Field(description=WHERE)]
 _QUESTION = "What kind of product is this review about?"
 
 SETTLING_SECONDS = 2.0
@@ -203,14 +201,10 @@ async def documents(
     """Return documents by their ids."""
     service.limits.check_documents(len(id))
     require_text(*id)
-
     by_id = await service.workers.run(lambda: service.index(name).documents(id))
-    return answer(
-        {
-            "documents": [written(by_id[key]) for key in dict.fromkeys(id) if key in by_id],
-            "missing": [key for key in dict.fromkeys(id) if key not in by_id],
-        }
-    )
+    found = [by_id[key] for key in dict.fromkeys(id) if key in by_id]
+    written = [{"id": each.id, "text": each.text, "metadata": dict(each.metadata)} for each in found]
+    return answer({"documents": written, "missing": [key for key in dict.fromkeys(id) if key not in by_id]})
 
 
 @router.post(
@@ -273,11 +267,6 @@ async def compare(
         return {**compare_ranks(first.result, second.result).to_json(), "reader_faults": faults}
 
     return answer(await service.workers.run(work))
-
-
-def written(document: Document) -> dict[str, Any]:
-    """Return a document as JSON has it."""
-    return {"id": document.id, "text": document.text, "metadata": dict(document.metadata)}
 
 
 def _written(known: Answer) -> dict[str, Any]:

@@ -11,12 +11,11 @@ from fastapi import Path as InPath
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
-from retriever.api.faults import made_for_clients
 from retriever.api.http.answers import Body as RequestBody
 from retriever.api.http.answers import answer
 from retriever.api.http.gate import WRITERS, Served
 from retriever.api.http.indexes import IndexName
-from retriever.api.problems import NotFoundError, problem_of
+from retriever.api.problems import NotFoundError, made_for_clients, problem_of
 from retriever.api.service import Service
 from retriever.clusters.budget import BUDGET
 from retriever.core.errors import UsageError
@@ -210,11 +209,7 @@ async def delete(
 
 
 def _checked(service: Service, given: GivenDocument) -> Document:
-    """Return a document that an index takes.
-
-    Raises:
-        UsageError: the id is named.
-    """
+    """Return a document that an index takes; raise `UsageError`, which names its id, for another."""
     if not given.text.strip() or not given.id.strip():
         raise UsageError(f"The document {given.id!r} has no text or no id.", hint="Leave it out.")
     require_text(given.id)
@@ -241,11 +236,7 @@ def _plain(value: JSON, depth: int) -> bool:
 async def begun(
     service: Service, name: str, title: str, work: Callable[[Job], dict[str, Any]], wait: float
 ) -> Response:
-    """Begin a job and answer with it; where it failed within the time to wait, with the error.
-
-    Raises:
-        BusyError: as many jobs as may run are running.
-    """
+    """Begin a job and answer with it; where it failed within the time to wait, raise its error, or as `make_room`."""
     await service.workers.run(lambda: service.index(name))
     service.make_room()
     id = secrets.token_hex(8)

@@ -1,10 +1,8 @@
 """Run the HTTP server until a signal stops it; connections that nothing goes over are cut."""
 
 import asyncio
-import errno
 import logging
 import signal
-import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +11,8 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from retriever.api.http.app import make_app
-from retriever.api.settings import HOST, ServerSettings
-from retriever.core.errors import UsageError
+from retriever.api.settings import ServerSettings
+from retriever.core.addresses import listening, url_of
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 CONNECTIONS = 1024
@@ -26,9 +24,7 @@ _KEEP_ALIVE = 15  # seconds that a connection may be idle
 def serve(settings: ServerSettings, *, tell: Callable[[str], object]) -> None:
     """Serve until SIGINT or SIGTERM; requests under way are answered, jobs end where they can.
 
-    Args:
-        settings: of the server.
-        tell: told where the server is, and of its end.
+    ``tell`` gets a line that says where the server is, and one at its end.
 
     Raises:
         UsageError: nothing can listen there.
@@ -36,7 +32,8 @@ def serve(settings: ServerSettings, *, tell: Callable[[str], object]) -> None:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
     app = make_app(settings)
     with listening(settings.host, settings.port) as place:
-        tell(f"Serving at {url_of(place)}, its page is {url_of(place)}/docs; Ctrl-C stops it.")
+        url = url_of(*place.getsockname()[:2])
+        tell(f"Serving at {url}, its page is {url}/docs; Ctrl-C stops it.")
         for number in _SIGNALS:  # uvicorn raises the signal that stopped it once more, after everything is closed
             signal.signal(number, lambda *_: None)
         server_of(app, settings).run(sockets=[place])
@@ -48,7 +45,7 @@ def server_of(app: FastAPI, settings: ServerSettings) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
             app,
-            http=patient_for(settings.limits.body_seconds),
+            http=type("Patient", (Patient,), {"seconds": settings.limits.body_seconds}),
             ws="none",
             lifespan="on",
             log_config=None,
@@ -62,88 +59,46 @@ def server_of(app: FastAPI, settings: ServerSettings) -> uvicorn.Server:
     )
 
 
-def listening(host: str, port: int) -> socket.socket:
-    """Return a socket that listens at an address.
+class Patient(H11Protocol):
+    """HTTP/1.1; connections are cut where a client has half asked, or half listened, for ``seconds``."""
 
-    Raises:
-        UsageError: another program listens there, or this machine cannot.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=1024)
-    except (OSError, UnicodeError) as error:
-        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-            raise UsageError(f"Another program listens at port {port}.", hint="Name another with --port.") from error
-        said = getattr(error, "strerror", None) or str(error)
-        raise UsageError(
-            f"This machine cannot listen at {host}, port {port}: {said}.",
-            hint=f"Name an address of its own with --host ({HOST} always is one), or another --port.",
-        ) from error
+    seconds: float
 
+    def __init__(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - uvicorn's
+        super().__init__(*args, **options)
+        self._timers: dict[str, asyncio.TimerHandle] = {}
 
-def url_of(place: socket.socket) -> str:
-    """Return the address of a socket that listens, as one opens it here."""
-    host, port = place.getsockname()[:2]
-    named = "localhost" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
-    return f"http://{named}:{port}"
+    def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - asyncio and uvicorn differ
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        self._start("asking")
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing more."""
+        self._stop("asking")
+        self._stop("listening")
+        super().connection_lost(exc)
 
-def patient_for(seconds: float) -> type[H11Protocol]:
-    """Return the protocol of connections that are cut where a client has half asked, or half listened, for so long."""
+    def data_received(self, data: bytes) -> None:
+        """Wait for the rest of a request's head, where this is less."""
+        super().data_received(data)
+        incomplete = self.cycle is None or self.cycle.response_complete
+        (self._start if incomplete else self._stop)("asking")
 
-    class Patient(H11Protocol):
-        """HTTP/1.1, until a client's time is up."""
+    def pause_writing(self) -> None:
+        """Begin to wait for the client to read on."""
+        super().pause_writing()
+        self._start("listening")
 
-        def __init__(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - uvicorn's
-            super().__init__(*args, **options)
-            self._asking, self._listening = _Timer(seconds), _Timer(seconds)
+    def resume_writing(self) -> None:
+        """Wait no more."""
+        self._stop("listening")
+        super().resume_writing()
 
-        def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - asyncio and uvicorn differ
-            """Begin to wait for a request."""
-            super().connection_made(transport)
-            self._asking.start(transport)
+    def _start(self, wait: str) -> None:
+        if wait not in self._timers:
+            self._timers[wait] = asyncio.get_running_loop().call_later(self.seconds, self.transport.abort)
 
-        def connection_lost(self, exc: Exception | None) -> None:
-            """Wait for nothing more."""
-            self._asking.stop()
-            self._listening.stop()
-            super().connection_lost(exc)
-
-        def data_received(self, data: bytes) -> None:
-            """Wait for the rest of a request's head, where this is less."""
-            super().data_received(data)
-            if self.cycle is None or self.cycle.response_complete:
-                self._asking.start(self.transport)
-            else:
-                self._asking.stop()
-
-        def pause_writing(self) -> None:
-            """Begin to wait for the client to read on."""
-            super().pause_writing()
-            self._listening.start(self.transport)
-
-        def resume_writing(self) -> None:
-            """Wait no more."""
-            self._listening.stop()
-            super().resume_writing()
-
-    return Patient
-
-
-class _Timer:
-    """Cuts a connection once so many seconds are over, unless it is stopped before."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._handle: asyncio.TimerHandle | None = None
-
-    def start(self, transport: asyncio.Transport) -> None:
-        """Begin, where it has not begun."""
-        if self._handle is None:
-            self._handle = asyncio.get_running_loop().call_later(self._seconds, transport.abort)
-
-    def stop(self) -> None:
-        """End without cutting anything."""
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
+    def _stop(self, wait: str) -> None:
+        if wait in self._timers:
+            self._timers.pop(wait).cancel()

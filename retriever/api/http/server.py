@@ -2,6 +2,7 @@
 
 import re
 from base64 import b64encode
+from functools import partial
 from hashlib import sha256
 from typing import Literal
 
@@ -52,22 +53,17 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        names = ("method", "route")
-        self._requests = Counter("retriever_requests", "Answers sent.", (*names, "status"), registry=self.registry)
-        self._seconds = Histogram(
-            "retriever_request_seconds", "Time to an answer.", names, buckets=_SECONDS, registry=self.registry
-        )
-        self._texts = Counter("retriever_model_texts", "Texts that the model read.", registry=self.registry)
-        self._passes = Histogram(
-            "retriever_model_pass_texts", "Texts of a pass of the model.", buckets=_TEXTS, registry=self.registry
-        )
-        self._pass_requests = Counter(
-            "retriever_model_pass_requests", "Requests that passes of the model served.", registry=self.registry
-        )
-        self._pass_seconds = Counter("retriever_model_seconds", "Time the model has worked.", registry=self.registry)
-        self.waiting = Gauge("retriever_waiting_texts", "Texts that wait for the model.", registry=self.registry)
-        self.readings = Gauge("retriever_readings", "Searches that texts are read for.", registry=self.registry)
-        self.jobs = Gauge("retriever_running_jobs", "Jobs that are running.", registry=self.registry)
+        counter, gauge = partial(Counter, registry=self.registry), partial(Gauge, registry=self.registry)
+        histogram, names = partial(Histogram, registry=self.registry), ("method", "route")
+        self._requests = counter("retriever_requests", "Answers sent.", (*names, "status"))
+        self._seconds = histogram("retriever_request_seconds", "Time to an answer.", names, buckets=_SECONDS)
+        self._texts = counter("retriever_model_texts", "Texts that the model read.")
+        self._passes = histogram("retriever_model_pass_texts", "Texts of a pass of the model.", buckets=_TEXTS)
+        self._pass_requests = counter("retriever_model_pass_requests", "Requests that passes of the model served.")
+        self._pass_seconds = counter("retriever_model_seconds", "Time the model has worked.")
+        self.waiting = gauge("retriever_waiting_texts", "Texts that wait for the model.")
+        self.readings = gauge("retriever_readings", "Searches that texts are read for.")
+        self.jobs = gauge("retriever_running_jobs", "Jobs that are running.")
 
     def count_answer(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count an answer."""

@@ -5,8 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from retriever.api.mcp.context import Bounded, IndexName, ToolContext
-from retriever.core.text import require_text
+from retriever.api.mcp.context import Bounded, IndexName, ToolContext, blocking
 from retriever.core.types import Document
 
 MOST_TEXTS = 50
@@ -18,7 +17,8 @@ _Question = Annotated[
 ]
 
 
-async def texts_to_answer(
+@blocking
+def texts_to_answer(
     context: ToolContext,
     instruction: _Question,
     index: IndexName = "",
@@ -34,25 +34,22 @@ async def texts_to_answer(
     group by; say "not said" where a text does not say. Hand the phrases in with `give_answers`, by id, then ask for the
     next texts. `answers` of `texts` have an answer so far.
     """
+    context.limits.check_instruction(instruction)
+    context.limits.check_text(query, "query")
+    name, bounded = context.index_name(index), Bounded()
+    teaching = context.service.index(name).teaching
+    chosen = teaching.texts_to_answer(instruction, n, query)
 
-    def handed_out() -> dict[str, Any]:
-        context.limits.check_instruction(instruction)
-        context.limits.check_text(query, "query")
-        name, bounded = context.index_name(index), Bounded()
-        teaching = context.service.index(name).teaching
-        chosen = teaching.texts_to_answer(instruction, n, query)
+    def shown(document: Document) -> dict[str, str]:
+        return {"id": document.id, "text": bounded.text(document.text, TEXT_CHARACTERS)}
 
-        def shown(document: Document) -> dict[str, str]:
-            return {"id": document.id, "text": bounded.text(document.text, TEXT_CHARACTERS)}
-
-        texts = bounded.take(chosen, shown, of="texts")
-        state = asdict(teaching.answers_status(instruction))
-        return bounded.closed({"index": name, "instruction": instruction, **state, "texts_to_answer": texts})
-
-    return await context.work(handed_out)
+    texts = bounded.take(chosen, shown, of="texts")
+    state = asdict(teaching.answers_status(instruction))
+    return bounded.closed({"index": name, "instruction": instruction, **state, "texts_to_answer": texts})
 
 
-async def give_answers(
+@blocking
+def give_answers(
     context: ToolContext,
     instruction: _Question,
     answers: Annotated[
@@ -71,16 +68,6 @@ async def give_answers(
     handed in for the same texts before. `answers` of `texts` have an answer now; `vectors` of these are in the view
     that serves the question, and the next search or clustering under it adds those that are missing.
     """
-
-    def stored() -> dict[str, Any]:
-        context.limits.check_instruction(instruction)
-        context.limits.check_documents(len(answers))
-        require_text(*answers, *answers.values())
-        name = context.index_name(index)
-        teaching = context.service.index(name).teaching
-        given = {id: phrase if phrase.strip() else None for id, phrase in answers.items()}
-        teaching.give_answers(instruction, given, author="program")
-        state = asdict(teaching.answers_status(instruction))
-        return {"index": name, "instruction": instruction, **state, "left_out": []}
-
-    return await context.work(stored)
+    name = context.index_name(index)
+    given = {id: phrase if phrase.strip() else None for id, phrase in answers.items()}
+    return {"index": name, **context.service.give_answers(name, instruction, given), "left_out": []}

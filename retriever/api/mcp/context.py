@@ -1,8 +1,9 @@
 """What tools share: an index by its name or the only one, errors in our words, jobs, and answers of bounded size."""
 
 import hashlib
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial, wraps
+from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import quote, unquote
 
 from mcp.server.mcpserver.exceptions import ToolError
@@ -16,6 +17,7 @@ from retriever.core.types import Document
 from retriever.core.verdicts import Verdict
 from retriever.serving.jobs import Job
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 ANSWER_CHARACTERS = 24_000
@@ -43,42 +45,27 @@ Reader = Annotated[
 
 
 class ToolContext:
-    """Where tools get what they need.
-
-    Args:
-        service: what is served.
-    """
+    """Access of tools to what is served; their work runs on threads, and errors are worded for agents."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
         self.limits = service.limits
 
     async def work(self, do: Callable[[], T]) -> T:
-        """Do work on a thread, and word errors for agents.
-
-        Raises:
-            ToolError: it failed.
-        """
+        """Do work on a thread; what fails raises a `ToolError`."""
         return await self.answered(self.service.workers.run(do))
 
     async def answered(self, answer: Awaitable[T]) -> T:
-        """Wait for an answer, and word errors for agents.
-
-        Raises:
-            ToolError: there is none.
-        """
+        """Wait for an answer; what fails raises a `ToolError`."""
         try:
             return await answer
         except RetrieverError as error:
             raise self.tool_error(error) from error
 
     async def job(self, tool: str, request: object, work: Callable[[Job], dict[str, Any]]) -> dict[str, Any]:
-        """Return what work gives, or how far it is where it takes longer than a client waits.
+        """Return what work gives, or how far it is where it takes longer than a client waits; errors are `ToolError`.
 
         Then it goes on as a job, and the same call, known by its request, asks for it again.
-
-        Raises:
-            ToolError: the work failed, or as many jobs as may run are running.
         """
         jobs = self.service.jobs
         name = f"mcp {tool} {hashlib.sha256(repr(request).encode()).hexdigest()[:24]}"
@@ -122,6 +109,18 @@ class ToolContext:
         return ToolError(f"{problem.message} {problem.hint}".strip())
 
 
+def blocking(
+    tool: Callable[Concatenate[ToolContext, P], T],
+) -> Callable[Concatenate[ToolContext, P], Coroutine[Any, Any, T]]:
+    """Have a tool do its work on a thread, and word errors for agents."""
+
+    @wraps(tool)
+    async def on_thread(context: ToolContext, /, *args: P.args, **arguments: P.kwargs) -> T:
+        return await context.work(partial(tool, context, *args, **arguments))
+
+    return on_thread
+
+
 def verdict_of(verdict: Verdict) -> str:
     """Return a verdict as agents are told it: where it warns, with the tools and arguments that help."""
     return f"{verdict.sentence} {_HELP}" if verdict.warns else verdict.sentence
@@ -141,11 +140,7 @@ def parse_uri(given: str, index: str) -> tuple[str, str]:
 
 
 class Bounded:
-    """An answer that grows until it is as large as it may be, and says what it leaves out.
-
-    Args:
-        most: characters of it, about.
-    """
+    """An answer that grows until it has about as many characters as it may, and says what it leaves out."""
 
     def __init__(self, most: int = ANSWER_CHARACTERS) -> None:
         self._left = most

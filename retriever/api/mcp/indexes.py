@@ -11,6 +11,7 @@ from retriever.api.mcp.context import (
     IndexName,
     ToolContext,
     Where,
+    blocking,
     metadata_of,
     parse_uri,
     uri_of,
@@ -24,7 +25,8 @@ _VALUES = 12
 _INSTRUCTIONS = 8
 
 
-async def list_indexes(context: ToolContext) -> dict[str, Any]:
+@blocking
+def list_indexes(context: ToolContext) -> dict[str, Any]:
     """Name the indexes (corpora) there are, how many documents each has, and what it has been asked before.
 
     Begin here. Searching and clustering under one of `instructions` is quick. Of those in `half_read` a part of the
@@ -45,63 +47,56 @@ async def list_indexes(context: ToolContext) -> dict[str, Any]:
         return {**heads, "half_read": half_read[:_INSTRUCTIONS]}
 
     bounded = Bounded()
-    names = await context.work(context.service.names)
-    shown = await context.work(lambda: bounded.take(names, described, of="indexes"))
-    return bounded.closed({"indexes": shown})
+    return bounded.closed({"indexes": bounded.take(context.service.names(), described, of="indexes")})
 
 
-async def describe(context: ToolContext, index: IndexName = "") -> dict[str, Any]:
+@blocking
+def describe(context: ToolContext, index: IndexName = "") -> dict[str, Any]:
     """Describe an index: how many documents, which fields they have, which instructions it has vectors for.
 
     Of an instruction, `followed` says whether the model does: followed, unclear or not followed; null is not known.
     The fields are what filters and counts can use; of stars, categories, products and months, where there are
     such fields, it gives the values too.
     """
-
-    def described() -> dict[str, Any]:
-        name = context.index_name(index)
-        opened, bounded = context.service.index(name), Bounded()
-        status, contents = opened.status(), profile(opened, read_columns(opened))
-        views = bounded.take(
-            [view for view in status.views if view.instruction],
-            lambda view: {
-                "instruction": view.instruction,
-                "coverage": round(view.coverage, 3),
-                "vectors": view.vectors,
-                "followed": None if view.verdict is None else view.verdict.level,
-            },
-            of="views",
-        )
-        fields = bounded.take(sorted(known_fields(opened)), str, of="fields")
-        answer = {"index": name, "documents": contents.documents, "different_texts": contents.texts, "fields": fields}
-        answer |= {"model": status.encoder.get("name"), "views": views, **_counts(bounded, contents)}
-        return bounded.closed(answer)
-
-    return await context.work(described)
+    name = context.index_name(index)
+    opened, bounded = context.service.index(name), Bounded()
+    status, contents = opened.status(), profile(opened, read_columns(opened))
+    views = bounded.take(
+        [view for view in status.views if view.instruction],
+        lambda view: {
+            "instruction": view.instruction,
+            "coverage": round(view.coverage, 3),
+            "vectors": view.vectors,
+            "followed": None if view.verdict is None else view.verdict.level,
+        },
+        of="views",
+    )
+    fields = bounded.take(sorted(known_fields(opened)), str, of="fields")
+    answer = {"index": name, "documents": contents.documents, "different_texts": contents.texts, "fields": fields}
+    answer |= {"model": status.encoder.get("name"), "views": views, **_counts(bounded, contents)}
+    return bounded.closed(answer)
 
 
-async def count(
+@blocking
+def count(
     context: ToolContext,
     index: IndexName = "",
     where: Where = "",
     by: Annotated[str, Field(description="A metadata field: count the documents of each of its values.")] = "",
 ) -> dict[str, Any]:
     """Count documents, all of them or those that a filter accepts, and by the values of a metadata field."""
-
-    def counted() -> dict[str, Any]:
-        name = context.index_name(index)
-        counts, bounded = count_documents(context.service.index(name), where or None, by or None), Bounded()
-        rows = list(counts.values.items())
-        values = bounded.take(rows, lambda row: {"value": bounded.text(row[0], 200), "documents": row[1]}, of="values")
-        answer = {"index": name, "where": where, "documents": counts.documents}
-        if counts.field is not None:
-            answer |= {"field": counts.field, "values": values, "without_the_field": counts.without}
-        return bounded.closed(answer)
-
-    return await context.work(counted)
+    name = context.index_name(index)
+    counts, bounded = count_documents(context.service.index(name), where or None, by or None), Bounded()
+    rows = list(counts.values.items())
+    values = bounded.take(rows, lambda row: {"value": bounded.text(row[0], 200), "documents": row[1]}, of="values")
+    answer = {"index": name, "where": where, "documents": counts.documents}
+    if counts.field is not None:
+        answer |= {"field": counts.field, "values": values, "without_the_field": counts.without}
+    return bounded.closed(answer)
 
 
-async def fetch(
+@blocking
+def fetch(
     context: ToolContext,
     id: Annotated[str, Field(description="The document's id or uri, as `search` gives it.")],
     index: IndexName = "",
@@ -111,33 +106,21 @@ async def fetch(
 
     A very long text comes in pieces: `left_out` says how to ask for the next.
     """
-
-    def fetched() -> dict[str, Any]:
-        named, document_id = parse_uri(id, index)
-        name = context.index_name(named)
-        documents = context.service.index(name).documents([document_id])
-        if document_id not in documents:
-            raise InputError(
-                f"There is no document {document_id!r} in {name}.", hint="Ids are those that `search` gives."
-            )
-        document, bounded = documents[document_id], Bounded()
-        if offset and offset >= len(document.text):
-            raise UsageError(f"The text ends at {len(document.text)}.", hint="Begin before that.")
-        text = document.text[offset : offset + ANSWER_CHARACTERS]
-        after = len(document.text) - offset - len(text)
-        if after:
-            bounded.left_out.append(f"{after} characters behind these: ask with offset {offset + len(text)}")
-        metadata = metadata_of(bounded, document)
-        answer = {
-            "id": document_id,
-            "index": name,
-            "uri": uri_of(name, document_id),
-            "text": text,
-            "metadata": metadata,
-        }
-        return {**answer, "left_out": bounded.left_out}
-
-    return await context.work(fetched)
+    named, document_id = parse_uri(id, index)
+    name = context.index_name(named)
+    documents = context.service.index(name).documents([document_id])
+    if document_id not in documents:
+        raise InputError(f"There is no document {document_id!r} in {name}.", hint="Ids are those that `search` gives.")
+    document, bounded = documents[document_id], Bounded()
+    if offset and offset >= len(document.text):
+        raise UsageError(f"The text ends at {len(document.text)}.", hint="Begin before that.")
+    text = document.text[offset : offset + ANSWER_CHARACTERS]
+    after = len(document.text) - offset - len(text)
+    if after:
+        bounded.left_out.append(f"{after} characters behind these: ask with offset {offset + len(text)}")
+    metadata = metadata_of(bounded, document)
+    answer = {"id": document_id, "index": name, "uri": uri_of(name, document_id), "text": text, "metadata": metadata}
+    return {**answer, "left_out": bounded.left_out}
 
 
 def _counts(bounded: Bounded, contents: Profile) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from retriever.api.faults import for_clients, made_for_clients
 from retriever.api.mcp.context import (
     MOST_HITS,
     Bounded,
@@ -17,6 +16,7 @@ from retriever.api.mcp.context import (
     hit_of,
     verdict_of,
 )
+from retriever.api.problems import made_for_clients, result_for_clients
 from retriever.core.requests import GroupOptions, SearchRequest
 from retriever.core.results import KnownAnswers
 from retriever.forms import made, tool_arguments
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _HITS = 10
 MOST_GROUPS = 100
 SEARCH_WAIT = 15.0  # seconds that a search waits for its settled hits
+_GROUP = "label description holds alert size documents keywords text_keywords examples cohesion".split()
 _SAMPLED = ("texts", "read", "drawn", "fault")
 _DIAGNOSIS = ("level", "verdict", "instruction", "chance", "texts", "words")
 
@@ -182,20 +183,9 @@ def _known(known: KnownAnswers | None) -> dict[str, str]:
 
 def _group(bounded: Bounded, group: "Cluster") -> dict[str, Any]:
     counts = {"by": {field: dict(spread.counts) for field, spread in group.spreads.items()}} if group.spreads else {}
-    return {
-        "label": group.label,
-        "description": group.description,
-        "holds": round(group.holds, 4),
-        "alert": group.alert,
-        "size": group.size,
-        "documents": group.documents,
-        "keywords": list(group.keywords),
-        "text_keywords": list(group.text_keywords),
-        "examples": list(group.examples),
-        "cohesion": round(group.cohesion, 4),
-        "sentence": bounded.text(group.sentence),
-        **counts,
-    }
+    document = group.to_json()
+    measured = {key: document[key] for key in _GROUP}
+    return {**measured, "sentence": bounded.text(group.sentence), **counts}
 
 
 def _hits(index: Index, bounded: Bounded, query: str, instructions: tuple[str, str], where: str) -> dict[str, Any]:
@@ -203,7 +193,7 @@ def _hits(index: Index, bounded: Bounded, query: str, instructions: tuple[str, s
 
     request = SearchRequest(query, k=_HITS, where=where)
     results = index.search_many([replace(request, instruction=each) for each in instructions])
-    first, second = map(for_clients, results)
+    first, second = map(result_for_clients, results)
     compared = compare_ranks(first, second)
     return {
         "query": query,
@@ -226,13 +216,10 @@ def _groups(index: Index, bounded: Bounded, instructions: tuple[str, str], where
     def named(flow: Flow) -> dict[str, Any]:
         return {**flow.to_json(), "from": first[flow.first], "to": second[flow.second]}
 
-    return {
-        "adjusted_rand": round(compared.rand, 4),
-        "adjusted_mutual_information": round(compared.information, 4),
-        "moved": compared.moved,
-        "verdicts": _sentences(compared.sides),
-        "flows": bounded.take(compared.flows, named, of="flows"),
-    }
+    document = compared.to_json()
+    measures = {key: document[key] for key in ("adjusted_rand", "adjusted_mutual_information", "moved")}
+    flows = bounded.take(compared.flows, named, of="flows")
+    return {**measures, "verdicts": _sentences(compared.sides), "flows": flows}
 
 
 def _sentences(sides: "Sequence[Side]") -> list[str | None]:

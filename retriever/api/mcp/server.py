@@ -57,9 +57,7 @@ class _Server(MCPServer[Any]):
 def run(settings: ServerSettings, *, writing: bool = False) -> None:
     """Serve one client over standard input and output until it closes standard input.
 
-    Args:
-        settings: of the server.
-        writing: whether the client may hand in answers.
+    ``writing`` says whether it may hand in answers.
     """
     service = Service(settings)
     try:
@@ -69,12 +67,7 @@ def run(settings: ServerSettings, *, writing: bool = False) -> None:
 
 
 def make_server(service: Service, *, writing: bool = False) -> MCPServer[Any]:
-    """Make the server of what is served; nothing is opened before it is asked for.
-
-    Args:
-        service: what is served.
-        writing: whether agents get the tools that take answers.
-    """
+    """Make the server; nothing is opened before it is asked for. Agents may hand in answers where ``writing``."""
     context = ToolContext(service)
     server = _Server(
         "retriever",

@@ -1,10 +1,10 @@
 """Where a chat model is: its name taken apart, and whether texts and a key may be sent there."""
 
-import ipaddress
 import os
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
+from retriever.core.addresses import is_loopback
 from retriever.core.errors import EncoderError
 
 METHOD = "chat"
@@ -90,16 +90,6 @@ def key_for(place: Place) -> str:
             hint="Copy the key again: a line break, a blank or a typographic quote came along.",
         )
     return key
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a host name is that of this machine, without asking a name server."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _checked(address: str, variable: str) -> SplitResult:

@@ -4,12 +4,12 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from retriever.core.protocols import Encoder
+from retriever.core.requests import IndexType
 from retriever.core.results import OnIndexing
 from retriever.core.types import Ids
 from retriever.index import reembedding
 from retriever.index.completing import complete, lacking
 from retriever.index.filtering import request_filter
-from retriever.index.generations import IndexType
 from retriever.index.indexing import IndexingOptions
 from retriever.index.opened import Opened
 from retriever.index.sources.encoders import BaseEncoder

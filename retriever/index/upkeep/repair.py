@@ -12,10 +12,11 @@ from typing import Any
 
 from retriever.core.errors import EncoderMismatchError, IndexDamagedError, RetrieverError
 from retriever.core.paths import folder_within
+from retriever.core.requests import IndexType
 from retriever.core.results import SCHEMA_VERSION
 from retriever.index.dividing import UNITS, divide_again
 from retriever.index.encoding import Loader, load_described
-from retriever.index.generations import IndexType, build_generation, remember
+from retriever.index.generations import build_generation, remember
 from retriever.index.indexing import Indexer
 from retriever.index.run_record import recorded
 from retriever.index.sources.catalog import Sources, sources_of
