@@ -45,7 +45,6 @@ class Progress:
 def reporting(
     job: Job,
     doing: str,
-    judging: str = JUDGING,
     check: Callable[[], object] | None = None,
     first: str = LOADING,
     last: str = "",
@@ -55,7 +54,6 @@ def reporting(
     Args:
         job: ends between two reports where it is stopped.
         doing: for the user.
-        judging: the same, while the reader's own check of the question goes on.
         check: called at each report in place of the job's own.
         first: what it does before the first text is read.
         last: what it does after the last one; empty for nothing that takes time.
@@ -72,9 +70,20 @@ def reporting(
             job.tell(Progress(last))
         elif share:
             read = f"{doing}, {done.in_hand:,} of {done.expected:,}" if done.expected else doing
-            job.tell(Progress(judging if done.judging else read, share, pace.left(share)))
+            job.tell(Progress(JUDGING if done.judging else read, share, pace.left(share)))
 
     return report
+
+
+@contextmanager
+def taking_turns(lock: threading.Lock, job: Job) -> Iterator[None]:
+    """Hold a lock, and wait for it before that; a stopped job waits no longer."""
+    while not lock.acquire(timeout=_LOOK_SECONDS):
+        job.check()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 class Foreground:

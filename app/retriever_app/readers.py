@@ -127,7 +127,10 @@ def unanswered(status: AnswersStatus, reasons: str) -> str:
 
 def answer_rows(texts: Sequence[tuple[Document, Sequence[str]]]) -> list[AnswerRow]:
     """Return texts with their answers, the first `MOST_ROWS`."""
-    return [_row(*text) for text in texts[:MOST_ROWS]]
+    return [
+        AnswerRow(document.id, text.beginning(document.text, BEGINNING), words[0] if words else "")
+        for document, words in texts[:MOST_ROWS]
+    ]
 
 
 def corrections(rows: Sequence[AnswerRow], edited: Mapping[int, Mapping[str, str | None]]) -> dict[str, str | None]:
@@ -139,9 +142,3 @@ def corrections(rows: Sequence[AnswerRow], edited: Mapping[int, Mapping[str, str
     """
     written = {rows[number].id: (cells.get("answer") or "").strip() for number, cells in edited.items()}
     return {id: answer or None for id, answer in written.items()}
-
-
-def _row(document: Document, words: Sequence[str]) -> AnswerRow:
-    line = " ".join(document.text.split())
-    beginning = line if len(line) <= BEGINNING else f"{line[:BEGINNING].rsplit(' ', 1)[0]} …"
-    return AnswerRow(document.id, beginning, words[0] if words else "")

@@ -116,6 +116,12 @@ def size(number: int) -> str:
     raise AssertionError
 
 
+def beginning(value: str, most: int) -> str:
+    """Return the beginning of a text on one line, cut between words."""
+    line = " ".join(value.split())
+    return line if len(line) <= most else f"{line[:most].rsplit(' ', 1)[0]} …"
+
+
 def listed(values: Sequence[str]) -> str:
     """Return values as a phrase: a, b and c."""
     return " and ".join(filter(None, [", ".join(values[:-1]), *values[-1:]]))

@@ -6,8 +6,8 @@ Groupings are kept while the documents they are of stay as they are.
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -26,14 +26,13 @@ from retriever.index.asking.limits import ReadingLimits
 from retriever.serving.jobs import Job, Snapshot, Work
 from retriever.workspace import Index, limited
 from retriever_app import readers, reading, resources, text
-from retriever_app.background import FOREGROUND, READING, Progress, reporting
+from retriever_app.background import FOREGROUND, READING, Progress, reporting, taking_turns
 from retriever_app.components import show_problem, watch
 from retriever_app.estimates import expected_seconds, promise
 from retriever_app.pages.groups.asked import AT_ONCE, Ask
 
 MOST_KEPT = 8
 _GROUPING = "Grouping the reviews"
-_STOP_SECONDS = 0.2  # between looks at whether the job was stopped while it waits
 _WAIT_SECONDS = 0.6  # a page waits, so that what is quick shows no progress
 _GO = "groups: go"
 _NOTHING = ReadingLimits(texts=0)  # lets what is stored be grouped, and nothing be sent
@@ -96,7 +95,7 @@ class GroupingCache:
 
         def work(job: Job) -> None:
             job.tell(Progress("Waiting for other groups"))
-            with nullcontext() if asks(index, ask) else self._one_at_a_time(job):
+            with nullcontext() if asks(index, ask) else taking_turns(self._turn, job):
                 self._draw(job, index, ask)
 
         return work
@@ -126,15 +125,6 @@ class GroupingCache:
             self._kept.move_to_end(name)
             while len(self._kept) > MOST_KEPT:
                 self._kept.popitem(last=False)
-
-    @contextmanager
-    def _one_at_a_time(self, job: Job) -> Iterator[None]:
-        while not self._turn.acquire(timeout=_STOP_SECONDS):
-            job.check()
-        try:
-            yield
-        finally:
-            self._turn.release()
 
 
 def _name(index: Index, ask: Ask) -> tuple[str, str, Ask]:

@@ -14,6 +14,7 @@ from retriever.clusters.clustering import Cluster, Clustering
 from retriever.clusters.index_numbers import Counted
 from retriever.clusters.map import middle_of
 from retriever.clusters.numbers import GroupNumbers
+from retriever.clusters.periods import all_periods
 from retriever.clusters.quotes import quotes_of, typical_words, words_of
 from retriever.clusters.references import NONE
 from retriever.clusters.saved import SavedClustering
@@ -222,16 +223,13 @@ def figures(numbers: GroupNumbers, interval: Interval | None) -> str:
 
 def read_sides(documents: Iterable[Document], columns: Columns) -> Sides:
     """Read of every document what the charts count."""
-    stars: list[float | None] = []
-    days: list[str | None] = []
-    products: list[str | None] = []
-    for document in documents:
-        values = values_by_name(document.metadata)
-        stars.append(star_value(values.get(columns.stars)))
-        days.append(iso_date(values.get(columns.date)))
-        product = values.get(columns.product)
-        products.append(None if product is None else str(product))
-    return Sides(stars, days, products)
+    fields = [values_by_name(document.metadata) for document in documents]
+    products = [values.get(columns.product) for values in fields]
+    return Sides(
+        [star_value(values.get(columns.stars)) for values in fields],
+        [iso_date(values.get(columns.date)) for values in fields],
+        [None if product is None else str(product) for product in products],
+    )
 
 
 def scale_of(stars: Iterable[float | None]) -> list[int]:
@@ -245,11 +243,7 @@ def scale_of(stars: Iterable[float | None]) -> list[int]:
 
 def months_of(days: Iterable[str | None]) -> list[str]:
     """Return every month from the first to the last day, as 2024-05."""
-    known = [day[:7] for day in days if day]
-    if not known:
-        return []
-    months = np.arange(np.datetime64(min(known)), np.datetime64(max(known)) + 1)
-    return [str(month) for month in months]
+    return all_periods(filter(None, days), "month")
 
 
 def tally_of(
@@ -273,7 +267,7 @@ def points(found: Clustering, places: NDArray[np.float32]) -> dict[str, Any]:
         "x": places[:, 0],
         "y": places[:, 1],
         "cluster": np.array([place.get(number, len(place)) for number in found.labels.tolist()], dtype=np.int32),
-        "review": [short(document.text, _TIP) for document in found.material.documents],
+        "review": [text.beginning(document.text, _TIP) for document in found.material.documents],
     }
 
 
@@ -312,9 +306,3 @@ def rows(found: Clustering, chosen: Sequence[int]) -> list[dict[str, object]]:
 def names_of(found: Clustering, chosen: Sequence[int]) -> str:
     """Name some groups."""
     return text.listed([group.label for group in in_order(found) if group.number in chosen])
-
-
-def short(value: str, most: int) -> str:
-    """Return the beginning of a text on one line, cut between words."""
-    line = " ".join(value.split())
-    return line if len(line) <= most else f"{line[:most].rsplit(' ', 1)[0]} …"

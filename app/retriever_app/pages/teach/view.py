@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from textwrap import shorten
+from typing import Any
 
 import streamlit as st
 
@@ -11,7 +12,14 @@ from retriever.core.results import Lessons
 from retriever.index.teaching.labels import NONE_OF_THESE, Labels
 from retriever.workspace import Index
 from retriever_app import cards, reading, resources, state
-from retriever_app.components import attempt, instruction_box, review_card, show_attempt, showing_problems
+from retriever_app.components import (
+    action_button,
+    attempt,
+    instruction_box,
+    review_card,
+    show_attempt,
+    showing_problems,
+)
 from retriever_app.pages.models.model import Shown
 from retriever_app.pages.search.model import SearchQuestion
 from retriever_app.pages.teach import job as tunings
@@ -271,27 +279,9 @@ def _show_labels(session: _Session, labels: Labels) -> None:
             _button("Remove", partial(session.index.teaching.unlabel, session.question, id), f"remove {id}")
 
 
-def _button(
-    label: str,
-    action: Callable[[], object],
-    key: str,
-    *,
-    shortcut: str | None = None,
-    help: str | None = None,
-    icon: str | None = None,
-    disabled: bool = False,
-) -> None:
+def _button(label: str, action: Callable[[], object], key: str, **options: Any) -> None:  # noqa: ANN401 - of st.button
     """Draw a button that does something; what goes wrong is shown above the reviews."""
-    st.button(
-        label,
-        key=f"teach {key}",
-        on_click=attempt,
-        args=(action,),
-        shortcut=shortcut,
-        help=help,
-        icon=icon,
-        disabled=disabled,
-    )
+    action_button(label, action, key=f"teach {key}", **options)
 
 
 def _tune(session: _Session) -> None:
