@@ -115,8 +115,7 @@ class Foreground:
     def give_way(self, check: Callable[[], object]) -> None:
         """Wait until nobody has waited for anything for a moment: a second reading makes every search slower.
 
-        Args:
-            check: called again and again; what it raises ends the waiting.
+        The check is called again and again, and ends the waiting by raising.
         """
         end = time.monotonic() + MOST_SECONDS
         check()

@@ -10,11 +10,9 @@ LEAST_TEXTS = 30  # of a run that tells how long a text takes
 
 
 def seconds_a_text(statuses: Iterable[IndexStatus], *, instruction: bool) -> float | None:
-    """Return the seconds that a text took the last time that enough were read; None where that was never measured.
+    """Return the seconds that a text took, under an instruction or as it is, the last time that enough were read.
 
-    Args:
-        statuses: of the indexes to look at.
-        instruction: whether texts are read under an instruction, or as they are.
+    None where that was never measured in any of the indexes.
     """
     for status in statuses:
         cheap = {str(view.view) for view in status.views if status.plain is not None and not view.instruction}
@@ -31,10 +29,7 @@ def seconds_a_text(statuses: Iterable[IndexStatus], *, instruction: bool) -> flo
 def expected_seconds(status: IndexStatus, texts: int, *, judged: bool) -> float | None:
     """Return the seconds that reading some texts of an index under an instruction takes; None where nobody knows.
 
-    Args:
-        status: of the index.
-        texts: how many it reads.
-        judged: whether it also checks whether the model follows the instruction.
+    ``judged`` is whether it also checks whether the model follows the instruction.
     """
     rate = seconds_a_text([status], instruction=True)
     return None if rate is None else rate * (texts + judging_cost(judged))

@@ -112,12 +112,7 @@ def serving(reader: str) -> str:
 
 
 def unanswered(status: AnswersStatus, reasons: str) -> str:
-    """Say how many texts have no answer to a question, and why answers did not come; empty where all have one.
-
-    Args:
-        status: of the question.
-        reasons: why the language model did not answer, counted.
-    """
+    """Say how many texts have no answer to a question, and the reasons, counted; empty where all have one."""
     lacking = status.texts - status.answers
     if lacking <= 0:
         return ""
@@ -136,9 +131,7 @@ def answer_rows(texts: Sequence[tuple[Document, Sequence[str]]]) -> list[AnswerR
 def corrections(rows: Sequence[AnswerRow], edited: Mapping[int, Mapping[str, str | None]]) -> dict[str, str | None]:
     """Return what was written in a table, by the ids of texts; None takes a correction back.
 
-    Args:
-        rows: of the table.
-        edited: by row, what was written in its ``answer``.
+    ``edited`` has by row what was written in its ``answer``.
     """
     written = {rows[number].id: (cells.get("answer") or "").strip() for number, cells in edited.items()}
     return {id: answer or None for id, answer in written.items()}

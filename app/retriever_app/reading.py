@@ -31,22 +31,20 @@ def offer(
 ) -> None:
     """Draw who reads a question: the choice of a language model, or the way back from it; nothing without a question.
 
-    Args:
-        index: it is asked of.
-        question: it.
-        sending: what the page then sends.
-        place: tells this offer from others on the page.
-        beside: draws what else can be chosen.
+    ``place`` tells this offer from others on the page; ``beside`` draws what else can be chosen.
     """
     question = question.strip()
     if not question:
         return
     reader = index.teaching.reader(question)
-    places, reason = _offers(index)
+    configured = os.environ.get(readers.VARIABLE, "")
+    places, reason = readers.offers(index.teaching.place, configured, index.teaching.readers())
     label = plain(reader) if readers.reads(reader) else "Language model"
     with st.popover(label, icon=":material/chat:", key=f"language model {place} {reader}"):
         if reader:
-            _show_serving(index, question, reader, place)
+            st.text(readers.serving(reader))
+            back = partial(index.teaching.read_by, question, DEFAULT)
+            action_button("Use the index's own model again", back, key=f"back {place}")
         if beside is not None and (places or readers.reads(reader)):
             beside()
         if readers.reads(reader):
@@ -71,9 +69,7 @@ def trial(index: Index, question: str) -> None:
 
 def may_send(index: Index, question: str, sending: Sending) -> bool:
     """Return whether work under a question may begin: it sends nothing, or this session has agreed to what it sends."""
-    if agreed(index, question, sending):
-        return True
-    return not sending.number(index.teaching.answers_status(question.strip()))
+    return agreed(index, question, sending) or not sending.number(index.teaching.answers_status(question.strip()))
 
 
 def agreed(index: Index, question: str, sending: Sending) -> bool:
@@ -148,10 +144,6 @@ def _correct(index: Index, question: str, rows: Sequence[AnswerRow]) -> None:
         state.rerun()
 
 
-def _offers(index: Index) -> tuple[list[ReaderPlace], str]:
-    return readers.offers(index.teaching.place, os.environ.get(readers.VARIABLE, ""), index.teaching.readers())
-
-
 def _place(index: Index, reader: str) -> ReaderPlace | None:
     """Return where a reader gets texts; None where it has no endpoint."""
     try:
@@ -160,7 +152,7 @@ def _place(index: Index, reader: str) -> ReaderPlace | None:
         return None
 
 
-def _choose(places: Sequence[ReaderPlace], key: str = "") -> ReaderPlace:
+def _choose(places: Sequence[ReaderPlace], key: str) -> ReaderPlace:
     """Draw the choice of a language model where there are several, and return it."""
     named = {place.name: place for place in places}
     return named[st.selectbox("Language model", list(named), key=f"reader {key}")] if len(named) > 1 else places[0]
@@ -200,13 +192,6 @@ def _begin(index: Index, question: str, place: ReaderPlace, sending: Sending) ->
 
     _agree(index, question, place.name, sending)
     resources.jobs().start(_name(index, question), "Trying out the language model", work)
-
-
-def _show_serving(index: Index, question: str, reader: str, place: str) -> None:
-    """Draw who answers a question, and the way back to the index's own model."""
-    st.text(readers.serving(reader))
-    back = partial(index.teaching.read_by, question, DEFAULT)
-    action_button("Use the index's own model again", back, key=f"back {place}")
 
 
 def _name(index: Index, question: str) -> str:

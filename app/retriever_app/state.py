@@ -15,9 +15,10 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import date
-from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, NoReturn, TypeVar, get_origin, get_type_hints
 
 import streamlit as st
+from pydantic import TypeAdapter
 
 T = TypeVar("T")
 Params = dict[str, list[str]]
@@ -137,6 +138,11 @@ def change(kind: type[Any], **values: object) -> None:
         st.session_state[key(kind, field)] = list(value) if isinstance(value, tuple) else value
 
 
+def clear(kind: type[Any]) -> None:
+    """Set all fields to their defaults, as `change` does."""
+    change(kind, **{field: getattr(kind(), field) for field in _hints(kind)})
+
+
 def params(*states: object) -> Params:
     """Return the query parameters of states: a link to a page with them shows it so."""
     spelled: Params = {}
@@ -192,13 +198,4 @@ def _spell(value: object) -> list[str]:
 
 
 def _read(hint: Any, given: Sequence[str]) -> Any:  # noqa: ANN401 - a type, and a value of it
-    if get_origin(hint) is tuple:
-        return tuple(get_args(hint)[0](item) for item in given)
-    text = given[-1]
-    if get_origin(hint) is Literal:
-        if text not in get_args(hint):
-            raise ValueError(text)
-        return text
-    if hint == date | None:
-        return date.fromisoformat(text)
-    return bool(int(text)) if hint is bool else hint(text)
+    return TypeAdapter(hint).validate_python(given if get_origin(hint) is tuple else given[-1])

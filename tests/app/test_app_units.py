@@ -70,4 +70,4 @@ def test_clusters_count_sentences_and_their_reviews(tmp_path):
 def test_a_plan_is_gone_on_with_as_it_was_chosen(tmp_path):
     kept = intake.keep(tmp_path, "a.csv", TWO_EACH_CSV.encode())
     intake.note(intake.Plan(kept, "a", intake.preview(kept).columns, sentences=True))
-    assert intake.unfinished(tmp_path).plans[0].sentences
+    assert intake.unfinished(tmp_path)[0][0].sentences

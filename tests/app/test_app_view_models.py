@@ -214,7 +214,7 @@ def test_charts_fill_gaps_and_put_the_rest_together():
     products = corpus.product_counts(PROFILE)
     assert (len(products), products["2 others"]) == (13, 15)
     assert corpus.length_counts(PROFILE) == {"0 to 9": 6, "10 or more": 4}
-    assert corpus.mean_stars(PROFILE) == 13 / 4
+    assert corpus.profile_facts(PROFILE)["Mean stars"] == "3.2"
 
 
 @pytest.mark.parametrize(

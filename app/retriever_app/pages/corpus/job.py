@@ -105,14 +105,6 @@ class Plan:
 _PLANS = TypeAdapter(Plan)
 
 
-@dataclass(frozen=True, slots=True)
-class Unfinished:
-    """Plans that were begun and not finished, and the folders of those whose notes cannot be read."""
-
-    plans: list[Plan]
-    unreadable: list[Path]
-
-
 def guess_encoding(name: str, data: bytes) -> str:
     """Return the encoding a file seems to be in, a key of `corpus.encodings.ENCODINGS`.
 
@@ -198,12 +190,13 @@ def note(plan: Plan) -> None:
     write_whole(plan.file.with_name(NOTE), _PLANS.dump_json(replace(plan, file=Path(plan.name))).decode() + "\n")
 
 
-def unfinished(folder: Path) -> Unfinished:
-    """Find the plans that were begun under a folder of indexes and not finished."""
+def unfinished(folder: Path) -> tuple[list[Plan], list[Path]]:
+    """Find the plans that were begun under a folder of indexes and not finished, and folders of unreadable ones."""
     plans, unreadable = [], []
     for written in sorted((folder / UPLOADS_FOLDER).glob(f"*/{NOTE}")):
         try:
-            plan = _noted(written)
+            plan = _PLANS.validate_json(written.read_bytes())
+            plan = replace(plan, file=written.with_name(plan.name))  # beside its note, whatever else the name says
         except FileNotFoundError:  # finished or dropped meanwhile
             continue
         except (OSError, ValueError):
@@ -211,13 +204,7 @@ def unfinished(folder: Path) -> Unfinished:
         else:
             if plan.file.is_file():
                 plans.append(plan)
-    return Unfinished(plans, unreadable)
-
-
-def _noted(written: Path) -> Plan:
-    """Return the plan of a note. Nothing of the file's name but its last part counts: it lies beside the note."""
-    plan = _PLANS.validate_json(written.read_bytes())
-    return replace(plan, file=written.with_name(plan.name))
+    return plans, unreadable
 
 
 def discard(folder: Path) -> None:

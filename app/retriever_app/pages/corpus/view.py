@@ -68,8 +68,7 @@ def _indexings() -> None:
     seen = time.monotonic() - model.SEEN_SECONDS
     done = st.session_state.get(_DONE, {})
     st.session_state[_DONE] = {index: told for index, told in done.items() if told[-1] > seen}
-    unfinished = intake.unfinished(resources.folder().folder)
-    waiting = list(unfinished.plans)
+    waiting, unreadable = intake.unfinished(resources.folder().folder)
     for name, job in resources.jobs().named("index ").items():
         plan = next((plan for plan in waiting if plan == job.about), None)
         if job.snapshot().over:
@@ -81,7 +80,7 @@ def _indexings() -> None:
     _done()
     for plan in waiting:
         _waiting(plan, f"The indexing of {plan.name} was not finished.")
-    for folder in unfinished.unreadable:
+    for folder in unreadable:
         with st.container(border=True):
             st.text("An indexing was not finished, and its plan cannot be read. Drop the file again.")
             st.button("Discard", key=f"leave {folder.name}", on_click=intake.discard, args=(folder,))

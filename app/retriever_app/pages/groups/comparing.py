@@ -37,14 +37,6 @@ class Parts:
     of: NDArray[np.object_]
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What differs: sentences, and a row of a table for every group, the largest difference first."""
-
-    sentences: Sequence[str]
-    rows: Sequence[dict[str, object]]
-
-
 def parts_of(groups: Groups, columns: Columns) -> dict[By, Parts]:
     """Return what the reviews of groups are told apart by; what has one value tells nothing apart."""
     sides = read_sides(groups.documents, columns)
@@ -60,9 +52,10 @@ def parts_of(groups: Groups, columns: Columns) -> dict[By, Parts]:
     return {by: part for by, part in parts.items() if len(part.values) > 1}
 
 
-def change(groups: Groups, by: By, parts: Parts, before: str, after: str) -> Change:
-    """Compare two parts of the reviews; a review counts in every group that it is in.
+def change(groups: Groups, by: By, parts: Parts, before: str, after: str) -> tuple[list[str], list[dict[str, object]]]:
+    """Compare two parts of the reviews: sentences, and a table of all groups, the largest difference first.
 
+    A review counts in every group that it is in.
     Of two periods, new is a group whose first reviews are of the second one, with reviews of other groups before it.
     """
     inside, outside = parts.of == after, parts.of == before
@@ -81,7 +74,7 @@ def change(groups: Groups, by: By, parts: Parts, before: str, after: str) -> Cha
     ]
     new = _new(groups, parts, after) if by == "date" else []
     sizes = f"{before}: {text.count(int(outside.sum()), 'review')}. {after}: {text.count(int(inside.sum()), 'review')}."
-    return Change([sizes, *([f"New in {after}: {text.listed(new)}."] if new else [])], rows)
+    return [sizes, *([f"New in {after}: {text.listed(new)}."] if new else [])], rows
 
 
 def _new(groups: Groups, parts: Parts, period: str) -> list[str]:
@@ -110,10 +103,10 @@ def draw(groups: Groups, columns: Columns) -> None:
             for label, field in (("From", "before"), ("To", "after")):
                 st.selectbox(label, offered[by].values, key=state.key(Compared, field), width=200)
         chosen = state.current(Compared)
-        found = change(groups, by, offered[by], chosen.before, chosen.after)
-        for sentence in found.sentences:
+        sentences, rows = change(groups, by, offered[by], chosen.before, chosen.after)
+        for sentence in sentences:
             st.text(sentence)
-        st.dataframe(found.rows, hide_index=True)
+        st.dataframe(rows, hide_index=True)
 
 
 def _settle(parts: Parts) -> None:

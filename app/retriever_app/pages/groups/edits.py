@@ -52,25 +52,20 @@ def group_menu(index: Index, name: str, found: Clustering) -> Callable[[GroupCar
 
     def draw(card: GroupCard) -> None:
         others = {group.number: group.label for group in model.in_order(found) if group.number != card.number}
+        number, label, into = str(ordinal(card.number)), f"name {card.number}", f"into {card.number}"
+
+        def offer(change: str, edits: Callable[[], ClusterEdits]) -> None:
+            action_button(change, lambda: index.clusterings.edit(name, edits()), key=f"{change} {card.number}")
+
         with st.popover("Change", key=f"change {card.number}", type="tertiary"):
-            _draw_changes(index, name, card, others)
+            st.text_input("Name", card.name, 100, label)
+            offer("Rename", lambda: ClusterEdits(rename={number: st.session_state[label]}))
+            if others:
+                st.selectbox("Merge with", list(others), key=into, format_func=others.__getitem__)
+                offer("Merge", lambda: ClusterEdits(merge=[[number, str(ordinal(st.session_state[into]))]]))
+            offer("Split in two", lambda: ClusterEdits(split={number: 2}))
 
     return draw
-
-
-def _draw_changes(index: Index, name: str, card: GroupCard, others: dict[int, str]) -> None:
-    number, label, into = str(ordinal(card.number)), f"name {card.number}", f"into {card.number}"
-    st.text_input("Name", card.name, 100, label)
-    _button("Rename", index, name, card.number, lambda: ClusterEdits(rename={number: st.session_state[label]}))
-    if others:
-        st.selectbox("Merge with", list(others), key=into, format_func=others.__getitem__)
-        merge = lambda: ClusterEdits(merge=[[number, str(ordinal(st.session_state[into]))]])  # noqa: E731
-        _button("Merge", index, name, card.number, merge)
-    _button("Split in two", index, name, card.number, lambda: ClusterEdits(split={number: 2}))
-
-
-def _button(label: str, index: Index, name: str, number: int, edits: Callable[[], ClusterEdits]) -> None:
-    action_button(label, lambda: index.clusterings.edit(name, edits()), key=f"{label} {number}")
 
 
 def move_menu(index: Index, name: str, found: Clustering, chosen: tuple[int, ...]) -> Callable[[Card], None]:

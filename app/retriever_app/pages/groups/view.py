@@ -49,7 +49,7 @@ def _let_go_elsewhere(index: Index, where: str | None) -> None:
     if st.session_state.get(_LAST, reviews) != reviews and not state.follows_link():
         state.current(Grouping)
         panels.clear_selection()
-        _clear_facets()
+        state.clear(Facets)
     st.session_state[_LAST] = reviews
 
 
@@ -181,11 +181,6 @@ def _existing(drawn: Drawn) -> tuple[int, ...]:
     return state.current(Grouping).clusters
 
 
-def _clear_facets() -> None:
-    """Let everything pass."""
-    state.change(Facets, only_stars=(), only_product=(), only_month=())
-
-
 def _draw_facets(sides: Sides, chosen: Facets, within: NDArray[np.bool_]) -> None:
     """Draw a chart for stars, product and month each; a click on a bar filters all else, another lets go.
 
@@ -197,7 +192,8 @@ def _draw_facets(sides: Sides, chosen: Facets, within: NDArray[np.bool_]) -> Non
     if chosen.any:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.caption(f"Only {text.plain(text.listed(chosen.said))}")
-            st.button("Show all again", on_click=_clear_facets, type="tertiary", icon=":material/filter_alt_off:")
+            clear = partial(state.clear, Facets)
+            st.button("Show all again", on_click=clear, type="tertiary", icon=":material/filter_alt_off:")
     elif charted:
         st.caption("Click a bar to show only its reviews, here and on the map.")
 

@@ -1,6 +1,5 @@
 """Search: a query under an instruction, filters beside it, reviews as cards."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -103,13 +102,13 @@ def _show(index: Index, query: str, answer: LiveAnswer, suggestions: list[str]) 
     moved = model.moved(answer.first, ids) if answer.settled else {}
     mark = example_menu(index, result.instruction, result.hits)
     known = known_answers(index, result)
+
+    def menu(card: Card) -> None:
+        mark(card)
+        _more_like(card, suggestions)
+
     for shown in cards.hit_cards(result.hits, resources.columns(index), moved, query, known):
-        review_card(shown, menu=lambda card: _menu(card, suggestions, mark))
-
-
-def _menu(card: Card, suggestions: list[str], mark: Callable[[Card], None]) -> None:
-    mark(card)
-    _more_like(card, suggestions)
+        review_card(shown, menu=menu)
 
 
 def _more_like(card: Card, suggestions: list[str]) -> None:
