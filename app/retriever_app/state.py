@@ -198,4 +198,6 @@ def _spell(value: object) -> list[str]:
 
 
 def _read(hint: Any, given: Sequence[str]) -> Any:  # noqa: ANN401 - a type, and a value of it
+    if hint is bool:
+        return bool(int(given[-1]))
     return TypeAdapter(hint).validate_python(given if get_origin(hint) is tuple else given[-1])

@@ -116,10 +116,6 @@ def test_the_scale_of_ratings(stars, scale):
     assert clusters.scale_of(stars) == scale
 
 
-def test_months_leave_none_out_over_new_year():
-    assert clusters.months_of(["2024-02-10", None, "2023-11-30"]) == ["2023-11", "2023-12", "2024-01", "2024-02"]
-
-
 def test_who_chose_the_number_of_groups_is_said(index, found):
     assert clusters.headline(found) == "6 reviews in 3 groups."
     chosen = index.cluster(PRODUCT)

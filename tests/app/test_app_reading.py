@@ -169,7 +169,7 @@ def test_the_search_is_begun_anew_once_the_reader_is_another(make, app, reader, 
     with Index(make(), encoder=load_encoder()) as index:
         index.teaching.allow("api.example.com")
     session = click(settle(app("search", q="lamp", instruction=WHO)), READ)  # one run of the page, and none after it
-    assert NAME in session.session_state["search: running"].name
+    assert NAME in session.session_state["search: running"][0][1]
 
 
 def test_a_link_to_an_answered_question_shows_what_is_stored_and_asks_for_the_rest_alone(make, app, reader):
@@ -290,7 +290,7 @@ def test_searches_of_other_questions_and_sessions_go_on_beside_a_language_model_
     assert "The model has read all reviews under this question" in shown(by_encoder)
     by_model = settle(settle(click(settle(app("search", q="lamp", instruction=PRODUCT)), SEND)))
     assert "The model has read all reviews under this question" in shown(by_model)
-    assert not slow.session_state["search: running"].job.snapshot().over
+    assert not slow.session_state["search: running"][1].snapshot().over
     reader.gate.set()
     assert "The model has read all reviews under this question" in shown(settle(slow))
 
@@ -323,7 +323,7 @@ def test_a_search_that_waits_for_the_texts_of_another_can_be_stopped(make, app, 
     first = click(settle(app("search", q="lamp", instruction=WHO)), SEND)
     assert reader.reached.wait(PATIENCE)
     second = click(settle(app("search", q="lamp", instruction=WHO)), SEND)
-    waiting = second.session_state["search: running"].job
+    waiting = second.session_state["search: running"][1]
     waiting.stop()
     assert waiting.wait(PATIENCE).status == "stopped"
     reader.gate.set()

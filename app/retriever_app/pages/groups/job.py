@@ -104,7 +104,7 @@ class GroupingCache:
         """Work a grouping out, unless it is known by now."""
         if self.find(index, ask) is not None:
             return
-        found = _saved(job, index, ask) if ask.saved else _made(job, index, ask)
+        found = _made(job, index, ask)
         job.check()
         job.tell(Progress("Drawing the map"))
         with FOREGROUND.waited_for():
@@ -131,13 +131,10 @@ def _name(index: Index, ask: Ask) -> tuple[str, str, Ask]:
     return (index.identity, reading.serving_name(index, ask.instruction), ask)
 
 
-def _saved(job: Job, index: Index, ask: Ask) -> Clustering:
-    """Return a saved grouping as it is now."""
-    return index.clusterings.get(ask.saved, progress=reporting(job, READING, first=_GROUPING, last=_GROUPING))
-
-
 def _made(job: Job, index: Index, ask: Ask) -> Clustering:
-    """Return a new grouping."""
+    """Return a new grouping, or a saved one as it is now."""
+    if ask.saved:
+        return index.clusterings.get(ask.saved, progress=reporting(job, READING, first=_GROUPING, last=_GROUPING))
     if len(lacking(index, ask)):
         index.upkeep.complete([ask.instruction], where=ask.where, progress=reporting(job, READING))
     job.check()
@@ -234,14 +231,9 @@ def job_name(index: Index, ask: Ask) -> str:
 
 
 def report_file(index: Index, drawn: Drawn, groups: Groups, kind: str, *, only: str = "") -> bytes:
-    """Return the report of a grouping as a file's bytes.
+    """Return the report of a grouping as the bytes of a file, html or md.
 
-    Args:
-        index: it is of.
-        drawn: the grouping.
-        groups: what the numbers are of.
-        kind: html or md.
-        only: how the reviews were chosen, for people.
+    The numbers are of the groups; ``only`` says for people how their reviews were chosen.
     """
     found, status = drawn.found, resources.status(index)
     numbers = numbers_of(index, groups, usual_segments(index))

@@ -178,8 +178,14 @@ def _share_of_all(found: Clustering, group: Cluster, numbers: GroupNumbers, *, e
 def _tally(found: Clustering, sides: Sides, inside: NDArray[np.bool_]) -> Tally:
     """Count the stars and months of the reviews of some rows (n,), each review once."""
     first = {found.material.parents[row]: row for row in reversed(np.flatnonzero(inside).tolist())}
-    stars, days = [sides.stars[row] for row in first.values()], [sides.days[row] for row in first.values()]
-    return tally_of(stars, days, scale_of(sides.stars), months_of(sides.days))
+    rated = [rating for row in first.values() if (rating := sides.stars[row]) is not None]
+    ratings = Counter(int(rating + 0.5) for rating in rated)
+    months = Counter(day[:7] for row in first.values() if (day := sides.days[row]))
+    return Tally(
+        ratings={rating: ratings[rating] for rating in scale_of(sides.stars)},
+        mean=sum(rated) / len(rated) if rated else None,
+        months={month: months[month] for month in all_periods(filter(None, sides.days), "month")},
+    )
 
 
 def _size(
@@ -205,9 +211,7 @@ def _size(
 def figures(numbers: GroupNumbers, interval: Interval | None) -> str:
     """Describe a group's share and what the mean stars of all would be without it, each with its 95 % interval.
 
-    Args:
-        numbers: of the group.
-        interval: its share of all; None where too few reviews were read to tell.
+    The interval is that of the share; None where too few reviews were read to tell.
     """
     share = "" if interval is None else f"Share {round(100 * interval.low)} to {round(100 * interval.high)} %"
     if numbers.impact is None:
@@ -239,25 +243,6 @@ def scale_of(stars: Iterable[float | None]) -> list[int]:
         return []
     most = next(top for top in (*_STARS, round(max(known))) if max(known) <= top)
     return list(range(most, 0 if min(known) >= 1 else -1, -1))
-
-
-def months_of(days: Iterable[str | None]) -> list[str]:
-    """Return every month from the first to the last day, as 2024-05."""
-    return all_periods(filter(None, days), "month")
-
-
-def tally_of(
-    stars: Sequence[float | None], days: Sequence[str | None], scale: Sequence[int], months: Sequence[str]
-) -> Tally:
-    """Count the stars and days of some reviews, on a scale and over months."""
-    known = [rating for rating in stars if rating is not None]
-    ratings = Counter(int(rating + 0.5) for rating in known)
-    written = Counter(day[:7] for day in days if day)
-    return Tally(
-        ratings={rating: ratings[rating] for rating in scale},
-        mean=sum(known) / len(known) if known else None,
-        months={month: written[month] for month in months},
-    )
 
 
 def points(found: Clustering, places: NDArray[np.float32]) -> dict[str, Any]:
