@@ -13,7 +13,6 @@ import streamlit as st
 from retriever.core.errors import EncoderError
 from retriever.index.asking.asker import ReaderPlace
 from retriever.index.teaching.answering import DEFAULT
-from retriever.serving.jobs import Job
 from retriever.workspace import Index
 from retriever_app import readers, resources, state
 from retriever_app.components import action_button, attempt, ended, show_attempt
@@ -186,11 +185,8 @@ def _agree(index: Index, question: str, reader: str, sending: Sending) -> None:
 
 def _begin(index: Index, question: str, place: ReaderPlace, sending: Sending) -> None:
     """Let a language model read a question from now on; one that is new to the index is tried out first."""
-
-    def work(job: Job) -> None:
-        index.teaching.read_by(question, place.name)
-
     _agree(index, question, place.name, sending)
+    work = lambda job: index.teaching.read_by(question, place.name)  # noqa: E731
     resources.jobs().start(_name(index, question), "Trying out the language model", work)
 
 

@@ -60,14 +60,9 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class VerdictLine:
-    """The line beside a question.
+    """The line beside a question: whether the model follows it and what to do, with its answers as the evidence.
 
-    Attributes:
-        icon: before it.
-        sentence: whether the model follows the question, and what to do.
-        answers: the evidence.
-        link: the label of the link to the page Teach; empty where there is nothing to teach.
-        warns: whether answers are not to be trusted as they are.
+    The link is the label of that to the page Teach, and empty where there is nothing to teach.
     """
 
     icon: str
@@ -77,9 +72,9 @@ class VerdictLine:
     warns: bool = False
 
 
-def stars(value: object, most: int = 5) -> str:
-    """Return a rating as full and empty stars; nothing where it is no number from 0 to ``most``."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+def stars(value: float, most: int) -> str:
+    """Return a rating as full and empty stars; nothing where it is not from 0 to ``most``."""
+    if not 0 <= value <= most:
         return ""
     return STAR * round(value) + NO_STAR * (most - round(value))
 

@@ -127,7 +127,7 @@ def test_clusters_of_a_sample_show_the_estimated_share_and_never_a_raw_count(tmp
     assert first.figures.startswith("Share 20 to 31 %")
     assert "too few reviews for a share" in second.size
     assert "Share" not in second.figures
-    assert [card.more for card in (first, second)] == [part.clusters[card.number].label for card in (first, second)]
+    assert [card.more for card in (first, second)] == [card.group.label for card in (first, second)]
     assert {card.more for card in clusters.cards(found, sides, counted, everything, near)} == {
         ""
     }  # all of them were read

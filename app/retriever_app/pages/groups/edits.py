@@ -51,14 +51,14 @@ def group_menu(index: Index, name: str, found: Clustering) -> Callable[[GroupCar
     """Return what draws the changes of a group of a saved grouping: another name, merge, split."""
 
     def draw(card: GroupCard) -> None:
-        others = {group.number: group.label for group in model.in_order(found) if group.number != card.number}
-        number, label, into = str(ordinal(card.number)), f"name {card.number}", f"into {card.number}"
+        others = {group.number: group.label for group in model.in_order(found) if group.number != card.group.number}
+        number, label, into = str(ordinal(card.group.number)), f"name {card.group.number}", f"into {card.group.number}"
 
         def offer(change: str, edits: Callable[[], ClusterEdits]) -> None:
-            action_button(change, lambda: index.clusterings.edit(name, edits()), key=f"{change} {card.number}")
+            action_button(change, lambda: index.clusterings.edit(name, edits()), key=f"{change} {card.group.number}")
 
-        with st.popover("Change", key=f"change {card.number}", type="tertiary"):
-            st.text_input("Name", card.name, 100, label)
+        with st.popover("Change", key=f"change {card.group.number}", type="tertiary"):
+            st.text_input("Name", card.group.label, 100, label)
             offer("Rename", lambda: ClusterEdits(rename={number: st.session_state[label]}))
             if others:
                 st.selectbox("Merge with", list(others), key=into, format_func=others.__getitem__)

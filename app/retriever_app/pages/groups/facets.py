@@ -33,11 +33,6 @@ class Facets:
     only_month: tuple[str, ...] = ()
 
     @property
-    def any(self) -> bool:
-        """Whether anything was clicked."""
-        return bool(self.only_stars or self.only_product or self.only_month)
-
-    @property
     def said(self) -> list[str]:
         """What was clicked, for people."""
         return [*(f"{stars} {STAR}" for stars in self.only_stars), *self.only_product, *self.only_month]

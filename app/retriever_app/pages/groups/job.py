@@ -191,15 +191,10 @@ def ready(index: Index, ask: Ask) -> Drawn | None:
     answers, drawn = index.teaching.answers_status(ask.instruction).answers, None
     if answers:
         drawn = _ready(index, replace(ask, read=min(answers, ask.read), stored=True))
-    if not answers or (drawn is not None and _lacks(index, ask, drawn)):
+    more = sending.number(index.teaching.answers_status(ask.instruction))
+    if not answers or (drawn is not None and (more or drawn.found.fault)):  # what is sent makes other groups
         reading.ask_for_rest(index, ask.instruction, sending)
     return drawn
-
-
-def _lacks(index: Index, ask: Ask, drawn: Drawn) -> bool:
-    """Return whether a grouping of what is stored would be another one if something was sent."""
-    number = readers.grouping(ask.read).number(index.teaching.answers_status(ask.instruction))
-    return bool(number or drawn.found.fault)
 
 
 def _ready(index: Index, ask: Ask) -> Drawn | None:

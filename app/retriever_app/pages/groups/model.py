@@ -57,8 +57,6 @@ class GroupCard:
     """A group as a card.
 
     Attributes:
-        alert: what speaks against the group; empty for nothing.
-        description: what belongs to it; empty where nobody said.
         size: how many reviews, which share of all, their stars, and how many are new.
         figures: the share and the impact on the stars, each with its interval; no share where the name does not hold.
         quotes: what they typically say.
@@ -66,10 +64,7 @@ class GroupCard:
         more: a query whose hits are more of it, read as they are needed; empty where all reviews were read.
     """
 
-    number: int
-    name: str
-    alert: str
-    description: str
+    group: Cluster
     size: str
     figures: str
     tally: Tally
@@ -147,10 +142,7 @@ def cards(
         tally = _tally(found, sides, inside)
         result.append(
             GroupCard(
-                number=group.number,
-                name=group.label,
-                alert=group.alert,
-                description=group.description,
+                group=group,
                 size=_size(found, group, by_number[group.number], interval, int(inside.sum()), tally.mean),
                 figures=figures(by_number[group.number], interval),
                 tally=tally,

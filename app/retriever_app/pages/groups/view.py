@@ -79,14 +79,9 @@ def _ask(index: Index, grouping: Grouping) -> None:
             on_change=panels.clear_selection,
         )
     if grouping.groups == OWN:
-        _ask_categories()
-
-
-def _ask_categories() -> None:
-    """Draw the names of one's own categories."""
-    label, usual = "Categories, separated by commas", "refund, repair, replacement, nothing"
-    text_box(label, state.key(Grouping, "into"), usual, max_chars=2000, on_change=panels.clear_selection)
-    st.checkbox("A review may belong to several categories", key=state.key(Grouping, "several"))
+        label, usual = "Categories, separated by commas", "refund, repair, replacement, nothing"
+        text_box(label, state.key(Grouping, "into"), usual, max_chars=2000, on_change=panels.clear_selection)
+        st.checkbox("A review may belong to several categories", key=state.key(Grouping, "several"))
 
 
 def _choose_read(texts: int) -> None:
@@ -126,7 +121,7 @@ def _show_groups(index: Index, drawn: Drawn, ask: Ask, chosen: tuple[int, ...], 
     inside = drawn.rows(chosen)
     rows = inside[passing[inside]].tolist()
     kind = "review" if found.material.units is None else "sentence"
-    sentence = text.count(len(rows), kind) if chosen or only.any else model.headline(found)
+    sentence = text.count(len(rows), kind) if chosen or only.said else model.headline(found)
     groups = panels.groups(drawn).kept(passing[model.drawn_evenly(found)]).by_document()
     with panels.headed(model.names_of(found, chosen) if chosen else "", sentence):
         file = "selection.csv" if chosen else "groups.csv"
@@ -189,7 +184,7 @@ def _draw_facets(sides: Sides, chosen: Facets, within: NDArray[np.bool_]) -> Non
     charted = {facet: bars for facet in TITLES if (bars := facets.bars(sides, chosen, facet, within))}
     for facet, bars in charted.items():
         _draw_facet(facet, facets.chart(facet, bars, theme()), chosen)
-    if chosen.any:
+    if chosen.said:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.caption(f"Only {text.plain(text.listed(chosen.said))}")
             clear = partial(state.clear, Facets)

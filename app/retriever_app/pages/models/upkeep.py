@@ -36,7 +36,9 @@ def _describe() -> None:
         "The model reads every review once for each question. After that, searches and clusters under the question "
         "need no waiting."
     )
-    _show_reading(index)
+    for name, job in resources.jobs().named(f"groups {index.identity} ").items():  # which read reviews too
+        if not job.snapshot().over:
+            watch(job, name)
     st.dataframe(
         model.view_rows(status.views),
         hide_index=True,
@@ -56,13 +58,6 @@ def _describe() -> None:
         st.dataframe(model.detail_rows(status.views), hide_index=True)
 
 
-def _show_reading(index: Index) -> None:
-    """Draw how far groupings of this index are, which read reviews too."""
-    for name, job in resources.jobs().named(f"groups {index.identity} ").items():
-        if not job.snapshot().over:
-            watch(job, name)
-
-
 def _upkeep(index: Index, views: Sequence[ViewStatus]) -> None:
     """Draw what can be done with the vectors of an instruction: read the remaining reviews, or delete them."""
     own = list(dict.fromkeys(view.instruction for view in views if view.instruction))
@@ -77,7 +72,8 @@ def _upkeep(index: Index, views: Sequence[ViewStatus]) -> None:
         takes = promise(expected_seconds(resources.status(index), lacking, judged=judged))
         by_itself = readers.reads(index.teaching.reader(instruction))
         nothing = "A language model reads reviews when a page needs them." if by_itself else "All reviews are read."
-        begin = partial(resources.jobs().start, name, "Reading", partial(_read, index, instruction))
+        read = lambda job: index.upkeep.complete([instruction], progress=reporting(job, READING))  # noqa: E731
+        begin = partial(resources.jobs().start, name, "Reading", read)
         action_button(
             "Read the remaining reviews",
             begin,
@@ -90,11 +86,6 @@ def _upkeep(index: Index, views: Sequence[ViewStatus]) -> None:
             icon=":material/delete:",
             help="Frees disk space. The reviews stay. The model reads them again when a page needs them.",
         )
-
-
-def _read(index: Index, instruction: str, job: Job) -> None:
-    """Read the reviews that the view of an instruction lacks."""
-    index.upkeep.complete([instruction], progress=reporting(job, READING))
 
 
 def _check(path: Path) -> None:
