@@ -64,24 +64,15 @@ def grouping(read: int) -> Sending:
     return Sending("Grouping", read, in_all=True)
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerRow:
-    """A text with its answer; empty where it has none."""
-
-    id: str
-    beginning: str
-    answer: str
+Answered = Sequence[tuple[Document, Sequence[str]]]
+"""Texts with the words of their answers, none where one has no answer."""
 
 
 def offers(place: Callable[[str], ReaderPlace], configured: str, known: Sequence[str]) -> tuple[list[ReaderPlace], str]:
     """Return the language models that can be asked, and the reason where there is none.
 
-    The configured one comes first, then those that have read before.
-
-    Args:
-        place: where a reader gets texts; raises `EncoderError` where it cannot be asked.
-        configured: the name that the environment gives; empty for none.
-        known: the names of those that have read for the index.
+    The one that the environment configures comes first, if any, then those that have read for the index before. Of one
+    that cannot be asked, ``place`` raises `EncoderError`.
     """
     places, reason = [], ""
     for name in dict.fromkeys(filter(None, [configured.strip(), *known])):
@@ -120,18 +111,18 @@ def unanswered(status: AnswersStatus, reasons: str) -> str:
     return f"{said} {reasons}".strip()
 
 
-def answer_rows(texts: Sequence[tuple[Document, Sequence[str]]]) -> list[AnswerRow]:
-    """Return texts with their answers, the first `MOST_ROWS`."""
+def answer_rows(texts: Answered) -> list[dict[str, str]]:
+    """Return texts with their answers as the rows of a table."""
     return [
-        AnswerRow(document.id, text.beginning(document.text, BEGINNING), words[0] if words else "")
-        for document, words in texts[:MOST_ROWS]
+        {"answer": words[0] if words else "", "review": text.beginning(document.text, BEGINNING)}
+        for document, words in texts
     ]
 
 
-def corrections(rows: Sequence[AnswerRow], edited: Mapping[int, Mapping[str, str | None]]) -> dict[str, str | None]:
-    """Return what was written in a table, by the ids of texts; None takes a correction back.
+def corrections(texts: Answered, edited: Mapping[int, Mapping[str, str | None]]) -> dict[str, str | None]:
+    """Return what was written in the table of some texts, by their ids; None takes a correction back.
 
     ``edited`` has by row what was written in its ``answer``.
     """
-    written = {rows[number].id: (cells.get("answer") or "").strip() for number, cells in edited.items()}
+    written = {texts[number][0].id: (cells.get("answer") or "").strip() for number, cells in edited.items()}
     return {id: answer or None for id, answer in written.items()}

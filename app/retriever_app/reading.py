@@ -16,7 +16,7 @@ from retriever.index.teaching.answering import DEFAULT
 from retriever.workspace import Index
 from retriever_app import readers, resources, state
 from retriever_app.components import action_button, attempt, ended, show_attempt
-from retriever_app.readers import AnswerRow, Sending
+from retriever_app.readers import Answered, Sending
 from retriever_app.text import plain
 
 _AGREED = "reading: agreed"  # index, question, language model and what it may be sent
@@ -103,24 +103,26 @@ def state_name(index: Index, question: str | None) -> str:
     return f"{serving_name(index, question)} {st.session_state.get(_CORRECTED, 0)}"
 
 
-def show_answers(index: Index, question: str | None, rows: Sequence[AnswerRow]) -> None:
+def show_answers(index: Index, question: str | None, texts: Answered) -> None:
     """Draw texts with their answers as a table; an answer that is written there goes before the language model's."""
-    if not question or not rows or not index.teaching.reader(question):
+    if not question or not texts or not index.teaching.reader(question):
         return
     with st.expander("Edit answers", expanded=_CORRECTED in st.session_state, type="compact"):
-        _correct(index, question, rows)
+        _correct(index, question, texts[: readers.MOST_ROWS])
 
 
 @st.fragment
-def _correct(index: Index, question: str, rows: Sequence[AnswerRow]) -> None:
+def _correct(index: Index, question: str, texts: Answered) -> None:
     """Draw the table. What is written there is stored at once, and the rest of the page is drawn anew by a button.
 
     A page that is drawn anew has another table, which would take the place of the one that is being written in.
     """
-    key = f"answers {sha256(repr((question, rows)).encode()).hexdigest()}"
+    rows = readers.answer_rows(texts)
+    shown = (question, [document.id for document, _ in texts], rows)
+    key = f"answers {sha256(repr(shown).encode()).hexdigest()}"
 
     def take() -> None:
-        written = readers.corrections(rows, st.session_state[key]["edited_rows"])
+        written = readers.corrections(texts, st.session_state[key]["edited_rows"])
         attempt(lambda: index.teaching.give_answers(question, written))
         st.session_state[_CORRECTED] = st.session_state.get(_CORRECTED, 0) + 1
 
@@ -129,7 +131,7 @@ def _correct(index: Index, question: str, rows: Sequence[AnswerRow]) -> None:
     if said := readers.unanswered(index.teaching.answers_status(question), index.teaching.refusals(question)):
         st.caption(plain(said))
     st.data_editor(
-        [{"answer": row.answer, "review": row.beginning} for row in rows],
+        rows,
         key=key,
         on_change=take,
         disabled=["review"],

@@ -105,14 +105,8 @@ def current(kind: type[T]) -> T:
 def carry(kind: type[Any], field: str) -> bool:
     """Take over the text that another page carries where the user comes from there by the menu, and carry it on.
 
-    Called before `current` of the kind. A link decides for itself, and a blank text is not carried.
-
-    Args:
-        kind: of this page's state.
-        field: takes the text.
-
-    Returns:
-        Whether the text is another than the page had.
+    Called before `current` of the kind, whose field takes the text; returns whether it is another than the page had.
+    A link decides for itself, and a blank text is not carried.
     """
     origin, text = st.session_state.get(_CARRIED, (kind, ""))
     before, entered = _kept(kind), key(kind, field) not in st.session_state

@@ -21,7 +21,7 @@ from retriever.workspace import Index
 from retriever_app import readers, reading, resources
 from retriever_app.pages.groups import model as clusters
 from retriever_app.pages.groups.asked import Ask
-from retriever_app.readers import SEARCHING, AnswerRow
+from retriever_app.readers import SEARCHING
 
 WHO = "Which thing is it about?"
 HERE = ReaderPlace("chat:m", "127.0.0.1:11434", local=True, allowed=True)
@@ -79,12 +79,13 @@ def test_the_page_says_how_much_goes_where():
 
 
 def test_what_is_written_in_the_table_goes_to_its_text_and_nothing_takes_it_back():
-    rows = readers.answer_rows([(Document("a", "It  broke. " * 20), ["lid", "x"]), (Document("b", "Fine."), [])])
-    assert rows[0].beginning.startswith("It broke. It broke.")
-    assert len(rows[0].beginning) <= readers.BEGINNING + 2
-    assert rows[1] == AnswerRow("b", "Fine.", "")
+    texts = [(Document("a", "It  broke. " * 20), ["lid", "x"]), (Document("b", "Fine."), [])]
+    first, second = readers.answer_rows(texts)
+    assert first["review"].startswith("It broke. It broke.")
+    assert len(first["review"]) <= readers.BEGINNING + 2
+    assert second == {"answer": "", "review": "Fine."}
     edited = {0: {"answer": None}, 1: {"answer": " handle "}}
-    assert readers.corrections(rows, edited) == {"a": None, "b": "handle"}
+    assert readers.corrections(texts, edited) == {"a": None, "b": "handle"}
 
 
 def test_the_table_says_how_many_texts_have_no_answer_and_why():

@@ -94,10 +94,9 @@ def test_why_a_hit_is_there(hit, says):
 
 def test_a_label_takes_the_place_of_what_the_model_answered():
     hits = [Hit(Document(id, f"text {id}"), 0.5, 0.5, ["broken"]) for id in "abc"]
-    known = cards.KnownAnswers({"a": "does not fit"}, {"a", "b"})
-    shown = cards.hit_cards(hits, COLUMNS, {}, known=known)
+    shown = cards.hit_cards(hits, COLUMNS, {}, labels={"a": "does not fit"}, clear={"a", "b"})
     assert [(card.label, list(card.words)) for card in shown] == [("does not fit", []), ("", ["broken"]), ("", [])]
-    untaught = cards.hit_cards(hits, COLUMNS, {}, known=cards.KnownAnswers())
+    untaught = cards.hit_cards(hits, COLUMNS, {})
     assert [list(card.words) for card in untaught] == [["broken"]] * 3
 
 

@@ -16,7 +16,7 @@ from retriever_app.components import action_button, show_problem, showing_proble
 from retriever_app.text import count, plain
 from retriever_app.training import model, table
 from retriever_app.training.job import Status, Training, Trainings
-from retriever_app.training.model import ChosenTraining, Line, Rows
+from retriever_app.training.model import ChosenTraining, Level, Rows
 
 _REFRESH_SECONDS = 2.0  # between looks at a training that runs
 _HIT_CHARACTERS = 220  # of a text that are shown
@@ -276,10 +276,10 @@ def _bases(trainings: Trainings) -> dict[str, str]:
     return bases
 
 
-def _say(lines: Sequence[Line]) -> None:
+def _say(lines: Sequence[tuple[Level, str]]) -> None:
     """Show sentences about rows."""
-    for line in lines:
-        st.markdown(f"{_ICONS[line.level]} {plain(line.text)}")
+    for level, sentence in lines:
+        st.markdown(f"{_ICONS[level]} {plain(sentence)}")
 
 
 def _loss(training: Training) -> None:

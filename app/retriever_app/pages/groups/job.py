@@ -72,6 +72,13 @@ class _Kept:
     drawn: Drawn
     revision: int
 
+    def holds(self, index: Index) -> bool:
+        """Return whether the documents are unchanged; looked at only where the index has changed at all."""
+        revision = index.revision
+        if self.revision != revision and index.clusterings.still_holds(self.drawn.found):
+            self.revision = revision
+        return self.revision == revision
+
 
 class GroupingCache:
     """The last groupings, by index and request; of those that encoders read for, one is worked out at a time."""
@@ -88,7 +95,7 @@ class GroupingCache:
             kept = self._kept.get(name)
             if kept is not None:
                 self._kept.move_to_end(name)
-        return kept.drawn if kept is not None and _holds(index, kept) else None
+        return kept.drawn if kept is not None and kept.holds(index) else None
 
     def work(self, index: Index, ask: Ask) -> Work:
         """Return the work of a job after which `find` knows a grouping; stopped, it has kept whole batches."""
@@ -110,21 +117,17 @@ class GroupingCache:
         with FOREGROUND.waited_for():
             places, near = map_places(found), _nearness(found)
         bare = replace(found, material=replace(found.material, vectors=found.material.vectors[:0]))
-        revision = index.revision if ask.saved else -1  # saved groups stay in their view, whatever serves by now
-        self._keep(index, ask, Drawn(bare, places, near, next(_numbers)), revision)
+        name, revision = _name(index, ask), index.revision if ask.saved else -1  # saved ones stay in their view
+        with self._lock:
+            self._kept[name] = _Kept(Drawn(bare, places, near, next(_numbers)), revision)
+            self._kept.move_to_end(name)
+            while len(self._kept) > MOST_KEPT:
+                self._kept.popitem(last=False)
 
     def forget(self, index: Index, ask: Ask) -> None:
         """Drop a grouping, so that it is worked out again."""
         with self._lock:
             self._kept.pop(_name(index, ask), None)
-
-    def _keep(self, index: Index, ask: Ask, drawn: Drawn, revision: int) -> None:
-        name = _name(index, ask)
-        with self._lock:
-            self._kept[name] = _Kept(drawn, revision)
-            self._kept.move_to_end(name)
-            while len(self._kept) > MOST_KEPT:
-                self._kept.popitem(last=False)
 
 
 def _name(index: Index, ask: Ask) -> tuple[str, str, Ask]:
@@ -262,11 +265,3 @@ def _say_why(snapshot: Snapshot) -> None:
     else:
         st.text("The reviews have changed in the meantime.")
     st.button("Continue" if snapshot.status == "stopped" else "Group again", type="primary", on_click=go)
-
-
-def _holds(index: Index, kept: _Kept) -> bool:
-    """Return whether the documents are unchanged; looked at only where the index has changed at all."""
-    revision = index.revision
-    if kept.revision != revision and index.clusterings.still_holds(kept.drawn.found):
-        kept.revision = revision
-    return kept.revision == revision

@@ -125,7 +125,7 @@ def cards(
 
     Args:
         found: the groups.
-        sides: of every row.
+        sides: (n,) of every row.
         counted: those of the rows that pass, as whole reviews.
         passing: (n,) the rows that are shown.
         nearness: (n,) of every row to its group's centre.

@@ -141,7 +141,7 @@ def _show_groups(index: Index, drawn: Drawn, ask: Ask, chosen: tuple[int, ...], 
     panels.draw_cards(drawn, columns, passing, chosen, edits.group_menu(index, ask.saved, found) if ask.saved else None)
     if chosen:
         reviews = [(found.material.documents[row], found.material.answers[row]) for row in rows]
-        reading.show_answers(index, found.question, readers.answer_rows(reviews))
+        reading.show_answers(index, found.question, reviews)
         menu = edits.move_menu(index, ask.saved, found, chosen) if ask.saved else None
         panels.draw_reviews(reviews, columns, f"{ask.saved} {found.question} {chosen}", menu)
 

@@ -7,7 +7,7 @@ import streamlit as st
 
 from retriever.index.teaching.labels import NONE_OF_THESE, Labels
 from retriever.workspace import Index
-from retriever_app import cards, filters, readers, reading, resources, state, text
+from retriever_app import cards, filters, reading, resources, state, text
 from retriever_app.cards import Card
 from retriever_app.components import attempt, download, instruction_box, number_box, review_card, text_box
 from retriever_app.pages.search import model
@@ -99,22 +99,20 @@ def _show(index: Index, query: str, answer: LiveAnswer, suggestions: list[str]) 
         show_verdict(index, result.instruction, ready=answer.settled, boxed=True, beside=offer)
     if answer.settled:
         answers = [(hit.unit or hit.document, hit.words) for hit in result.hits]
-        reading.show_answers(index, result.instruction, readers.answer_rows(answers))
+        reading.show_answers(index, result.instruction, answers)
     ids = [hit.document.id for hit in result.hits]
     moved = model.moved(answer.first, ids) if answer.settled else {}
     question = (result.instruction or "").strip()
     labels = index.teaching.labels(question)
     read = {hit.document.id: (hit.unit or hit.document).id for hit in result.hits}
-    known = cards.NOTHING_KNOWN
-    if question:
-        known = cards.KnownAnswers(labels.examples, index.teaching.clear_answers(question, set(read.values())))
+    clear = index.teaching.clear_answers(question, set(read.values())) if question else None
 
     def menu(card: Card) -> None:
         if labels.answers:  # which somebody named on the page Teach
             _example_menu(index, question, labels, card, read[card.id])
         _more_like(card, suggestions)
 
-    for shown in cards.hit_cards(result.hits, resources.columns(index), moved, query, known):
+    for shown in cards.hit_cards(result.hits, resources.columns(index), moved, query, labels.examples, clear):
         review_card(shown, menu=menu)
 
 
