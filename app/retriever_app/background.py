@@ -1,13 +1,17 @@
-"""Work behind the pages: how far it is, what users wait for, and how other work gives way to that."""
+"""Work behind the pages: how far it is, how long it will take, what users wait for, and how other work gives way.
+
+How long the reading of reviews will take is told by the last time that it took with an index; nothing is assumed.
+"""
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from retriever.core.pace import Pace
-from retriever.core.results import IndexingReport, OnIndexing
+from retriever.core.results import IndexingReport, IndexStatus, OnIndexing
+from retriever.index.completing import judging_cost
 from retriever.serving.jobs import Job
 from retriever_app.text import about
 
@@ -18,6 +22,7 @@ JUDGING = "Checking whether the model follows this question"
 PAUSE_SECONDS = 1.5  # in which nobody waits, before other work goes on
 MOST_SECONDS = 30.0  # that other work waits at a time, however much is searched
 _LOOK_SECONDS = 0.1  # between looks
+LEAST_TEXTS = 30  # of a run that tells how long a text takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,37 @@ def reporting(
             job.tell(Progress(JUDGING if done.judging else read, share, pace.left(share)))
 
     return report
+
+
+def seconds_a_text(statuses: Iterable[IndexStatus], *, instruction: bool) -> float | None:
+    """Return the seconds that a text took, under an instruction or as it is, the last time that enough were read.
+
+    None where that was never measured in any of the indexes.
+    """
+    for status in statuses:
+        cheap = {str(view.view) for view in status.views if status.plain is not None and not view.instruction}
+        for run in status.runs:
+            counts = run["statistics"]
+            embedded = {str(view): number for view, number in counts.get("embedded", {}).items()}
+            under = sum(number for view, number in embedded.items() if view not in cheap)
+            texts = under if instruction else sum(embedded.values()) if not under else 0
+            if texts >= LEAST_TEXTS and counts.get("seconds", 0):
+                return float(counts["seconds"] / texts)
+    return None
+
+
+def expected_seconds(status: IndexStatus, texts: int, *, judged: bool) -> float | None:
+    """Return the seconds that reading some texts of an index under an instruction takes; None where nobody knows.
+
+    ``judged`` is whether it also checks whether the model follows the instruction.
+    """
+    rate = seconds_a_text([status], instruction=True)
+    return None if rate is None else rate * (texts + judging_cost(judged))
+
+
+def promise(seconds: float | None) -> str:
+    """Return how long something takes as the end of a sentence; empty where nobody knows."""
+    return "" if seconds is None else f", which takes about {about(seconds)}"
 
 
 @contextmanager

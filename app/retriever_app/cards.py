@@ -107,16 +107,9 @@ def hit_cards(
 ) -> list[Card]:
     """Return hits as cards, best first and numbered, those that say nearly the same folded under the first of them.
 
-    The sentence is marked that says most of the query and of the model's answer. That answer is shown where it is no
-    mere guess, nor beside a label.
-
-    Args:
-        hits: the hits.
-        columns: which of their fields hold what.
-        moved: by id, how a hit moved since the answer before.
-        query: what was looked for.
-        labels: by id, the answers that texts were labeled with.
-        clear: ids of texts whose words are an answer that was learned; None where nothing was taught.
+    ``moved`` has by id how a hit moved since the answer before. The sentence is marked that says most of the query and
+    of the model's answer. That answer is shown where it is no mere guess: not beside one of the ``labels``, by id, and
+    of texts that were taught only where the id is among those whose answer is ``clear``.
     """
     cards: list[Card] = []
     vocabularies: list[frozenset[str]] = []  # of the cards, a set of words each

@@ -20,8 +20,8 @@ from retriever.index.completing import judging_cost
 from retriever.index.profiling import Columns
 from retriever.workspace import Index
 from retriever_app import charts, state
+from retriever_app.background import expected_seconds, seconds_a_text
 from retriever_app.charts import DARK, LIGHT, SHAPES
-from retriever_app.estimates import expected_seconds, seconds_a_text
 from retriever_app.pages.groups import facets
 from retriever_app.pages.groups import model as clusters
 from retriever_app.pages.groups.asked import MOST_GROUPS, OWN, Ask, Grouping

@@ -15,7 +15,7 @@ from retriever_app import charts, resources, state
 from retriever_app.components import action_button, show_problem, showing_problems, theme
 from retriever_app.text import count, plain
 from retriever_app.training import model, table
-from retriever_app.training.job import Status, Training, Trainings
+from retriever_app.training.job import Training, Trainings
 from retriever_app.training.model import ChosenTraining, Level, Rows
 
 _REFRESH_SECONDS = 2.0  # between looks at a training that runs
@@ -107,19 +107,19 @@ def _uploaded() -> Rows | None:
 def _show(trainings: Trainings, training: Training) -> None:
     """Draw a training as it stands."""
     status = trainings.status(training)
+    if status == "failed":
+        _failure(training)
     if status in ("running", "stopping"):
         _running(trainings, training)
     elif status == "finished":
         _finished(trainings, training)
     elif training.has_states:
-        _interrupted(trainings, training, status)
+        _interrupted(trainings, training)
     else:
-        _draft(trainings, training, status)
+        _draft(trainings, training)
 
 
-def _draft(trainings: Trainings, training: Training, status: Status) -> None:
-    if status == "failed":
-        _failure(training)
+def _draft(trainings: Trainings, training: Training) -> None:
     rows = training.rows()
     left, right = st.columns([5, 3], gap="medium")
     with left:
@@ -136,9 +136,7 @@ def _draft(trainings: Trainings, training: Training, status: Status) -> None:
         _start(trainings, training, base, "Train", able=findings.problem is None and base is not None)
 
 
-def _interrupted(trainings: Trainings, training: Training, status: Status) -> None:
-    if status == "failed":
-        _failure(training)
+def _interrupted(trainings: Trainings, training: Training) -> None:
     record, steps = training.record()
     done = int(record[-1]["step"]) if record else 0
     st.text(f"Stopped after step {done} of {steps}. The training can go on from there.")

@@ -51,11 +51,7 @@ def preview_rows(preview: Preview, columns: Columns) -> list[dict[str, object]]:
 def time_line(reviews: int, instructions: int, rate: float | None, under: float | None) -> str:
     """Say how long an indexing takes, and what the instructions add to it; empty where that was never measured.
 
-    Args:
-        reviews: how many are indexed.
-        instructions: under how many the model reads them besides.
-        rate: seconds that a review takes as it is; None where nobody knows.
-        under: seconds that it takes under an instruction.
+    A review takes ``rate`` seconds as it is and ``under`` seconds under an instruction; None where nobody knows.
     """
     if rate is None:
         return ""

@@ -14,8 +14,8 @@ from retriever.index.profiling import Columns, Profile
 from retriever.serving.jobs import Job
 from retriever.workspace import Index
 from retriever_app import charts, example_file, questions, resources, state, text
+from retriever_app.background import seconds_a_text
 from retriever_app.components import action_button, facts, show_problem, showing_problems, theme, watch
-from retriever_app.estimates import seconds_a_text
 from retriever_app.filters import Filters
 from retriever_app.pages.corpus import job as intake
 from retriever_app.pages.corpus import model

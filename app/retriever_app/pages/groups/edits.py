@@ -47,43 +47,36 @@ def offer_undo(index: Index, name: str) -> None:
     action_button(label, undo, disabled=not changes, icon=":material/undo:", help=changes[-1] if changes else None)
 
 
-def group_menu(index: Index, name: str, found: Clustering) -> Callable[[GroupCard], None]:
-    """Return what draws the changes of a group of a saved grouping: another name, merge, split."""
+def group_menu(index: Index, name: str, found: Clustering, card: GroupCard) -> None:
+    """Draw the changes of a group of a saved grouping: another name, merge, split."""
+    own = card.group.number
+    others = {group.number: group.label for group in model.in_order(found) if group.number != own}
+    number, label, into = str(ordinal(own)), f"name {own}", f"into {own}"
 
-    def draw(card: GroupCard) -> None:
-        others = {group.number: group.label for group in model.in_order(found) if group.number != card.group.number}
-        number, label, into = str(ordinal(card.group.number)), f"name {card.group.number}", f"into {card.group.number}"
+    def offer(change: str, edits: Callable[[], ClusterEdits]) -> None:
+        action_button(change, lambda: index.clusterings.edit(name, edits()), key=f"{change} {own}")
 
-        def offer(change: str, edits: Callable[[], ClusterEdits]) -> None:
-            action_button(change, lambda: index.clusterings.edit(name, edits()), key=f"{change} {card.group.number}")
-
-        with st.popover("Change", key=f"change {card.group.number}", type="tertiary"):
-            st.text_input("Name", card.group.label, 100, label)
-            offer("Rename", lambda: ClusterEdits(rename={number: st.session_state[label]}))
-            if others:
-                st.selectbox("Merge with", list(others), key=into, format_func=others.__getitem__)
-                offer("Merge", lambda: ClusterEdits(merge=[[number, str(ordinal(st.session_state[into]))]]))
-            offer("Split in two", lambda: ClusterEdits(split={number: 2}))
-
-    return draw
+    with st.popover("Change", key=f"change {own}", type="tertiary"):
+        st.text_input("Name", card.group.label, 100, label)
+        offer("Rename", lambda: ClusterEdits(rename={number: st.session_state[label]}))
+        if others:
+            st.selectbox("Merge with", list(others), key=into, format_func=others.__getitem__)
+            offer("Merge", lambda: ClusterEdits(merge=[[number, str(ordinal(st.session_state[into]))]]))
+        offer("Split in two", lambda: ClusterEdits(split={number: 2}))
 
 
-def move_menu(index: Index, name: str, found: Clustering, chosen: tuple[int, ...]) -> Callable[[Card], None]:
-    """Return what draws where else a review of a saved grouping can go."""
+def move_menu(index: Index, name: str, found: Clustering, chosen: tuple[int, ...], card: Card) -> None:
+    """Draw where else than to the chosen group a review of a saved grouping can go."""
     others = [group for group in model.in_order(found) if (group.number,) != chosen]
     targets = {str(ordinal(group.number)): group.label for group in others} | {"none": _NONE}
-
-    def draw(card: Card) -> None:
-        key = f"move {card.id}"
-        move = lambda: index.clusterings.edit(name, ClusterEdits(move={card.id: st.session_state[key]}))  # noqa: E731
-        st.menu_button(
-            "Move to",
-            list(targets),
-            key=key,
-            on_click=attempt,
-            args=(move,),
-            type="tertiary",
-            format_func=lambda number: plain(targets[number]),
-        )
-
-    return draw
+    key = f"move {card.id}"
+    move = lambda: index.clusterings.edit(name, ClusterEdits(move={card.id: st.session_state[key]}))  # noqa: E731
+    st.menu_button(
+        "Move to",
+        list(targets),
+        key=key,
+        on_click=attempt,
+        args=(move,),
+        type="tertiary",
+        format_func=lambda number: plain(targets[number]),
+    )

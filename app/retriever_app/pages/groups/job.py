@@ -26,9 +26,8 @@ from retriever.index.asking.limits import ReadingLimits
 from retriever.serving.jobs import Job, Snapshot, Work
 from retriever.workspace import Index, limited
 from retriever_app import readers, reading, resources, text
-from retriever_app.background import FOREGROUND, READING, Progress, reporting, taking_turns
+from retriever_app.background import FOREGROUND, READING, Progress, expected_seconds, promise, reporting, taking_turns
 from retriever_app.components import show_problem, watch
-from retriever_app.estimates import expected_seconds, promise
 from retriever_app.pages.groups.asked import AT_ONCE, Ask
 
 MOST_KEPT = 8

@@ -138,11 +138,12 @@ def _show_groups(index: Index, drawn: Drawn, ask: Ask, chosen: tuple[int, ...], 
         _offer_numbers(found)
         if found.sampled is None or not found.sampled.withheld:
             comparing.draw(groups, columns)
-    panels.draw_cards(drawn, columns, passing, chosen, edits.group_menu(index, ask.saved, found) if ask.saved else None)
+    changes = partial(edits.group_menu, index, ask.saved, found) if ask.saved else None
+    panels.draw_cards(drawn, columns, passing, chosen, changes)
     if chosen:
         reviews = [(found.material.documents[row], found.material.answers[row]) for row in rows]
         reading.show_answers(index, found.question, reviews)
-        menu = edits.move_menu(index, ask.saved, found, chosen) if ask.saved else None
+        menu = partial(edits.move_menu, index, ask.saved, found, chosen) if ask.saved else None
         panels.draw_reviews(reviews, columns, f"{ask.saved} {found.question} {chosen}", menu)
 
 

@@ -13,9 +13,8 @@ from retriever.index.upkeep import repair, verify
 from retriever.serving.jobs import Job
 from retriever.workspace import Index
 from retriever_app import readers, resources, state, text
-from retriever_app.background import READING, reporting
+from retriever_app.background import READING, expected_seconds, promise, reporting
 from retriever_app.components import action_button, ended, facts, showing_problems, watch
-from retriever_app.estimates import expected_seconds, promise
 from retriever_app.pages.models import model
 from retriever_app.pages.models.model import Shown
 from retriever_app.training import panel
@@ -38,23 +37,18 @@ def main() -> None:
 def _installed() -> None:
     """Draw which model new indexes use, and the names of all."""
     with showing_problems():
-        _draw_default()
+        promotion = read_promotion()
+        if promotion is None:
+            st.text("New indexes use the shipped model.")
+        else:
+            own = resources.trainings().models()
+            with st.container(horizontal=True, vertical_alignment="center"):
+                st.text(f"New indexes use {own.get(str(promotion.folder), promotion.folder)}.")
+                action_button("Back to the shipped model", _reset)
     st.subheader("Encoders")
     st.dataframe(model.encoder_rows(), hide_index=True)
     st.subheader("Backbones")
     st.dataframe(model.backbone_rows(), hide_index=True)
-
-
-def _draw_default() -> None:
-    """Draw which model of one's own new indexes use, and the way back to the shipped one."""
-    promotion = read_promotion()
-    if promotion is None:
-        st.text("New indexes use the shipped model.")
-        return
-    own = resources.trainings().models()
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.text(f"New indexes use {own.get(str(promotion.folder), promotion.folder)}.")
-        action_button("Back to the shipped model", _reset)
 
 
 def _reset() -> None:

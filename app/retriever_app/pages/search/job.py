@@ -129,21 +129,12 @@ def start(jobs: Jobs, index: Index, request: SearchRequest, *, sends: bool) -> J
 
     The job's progress is a `LiveAnswer`, its result the index's revision at its end.
     """
-    job = jobs.begin("The search", lambda job: (_search if sends else _look)(job, index, request))
+    job = jobs.begin("The search", lambda job: _search(job, index, request, sends=sends))
     job.wait_told(FIRST_SECONDS)
     return job
 
 
-def _look(job: Job, index: Index, request: SearchRequest) -> int:
-    """Tell the answer by what is stored."""
-    with FOREGROUND.waited_for():
-        result = index.search_stored(request)
-    first = tuple(hit.document.id for hit in result.hits)
-    job.tell(LiveAnswer(result, result.final, first, unsent=not result.final))
-    return index.revision
-
-
-def _search(job: Job, index: Index, request: SearchRequest) -> int:
+def _search(job: Job, index: Index, request: SearchRequest, *, sends: bool) -> int:
     """Tell the first answer, that of what is read so far whenever there is more of it, and the last."""
     pace, shown = Pace(), 0
 
@@ -159,12 +150,12 @@ def _search(job: Job, index: Index, request: SearchRequest) -> int:
             shown = done
             tell(result=index.search_stored(request))
 
-    answers = index.search_progressively(request, report)
+    answers = index.search_progressively(request, report) if sends else iter([])
     with FOREGROUND.waited_for():
-        result = next(answers)
+        result = next(answers) if sends else index.search_stored(request)
     first = tuple(hit.document.id for hit in result.hits)
-    job.tell(LiveAnswer(result, result.final, first))
-    if not result.final:
+    job.tell(LiveAnswer(result, result.final, first, unsent=not sends and not result.final))
+    if sends and not result.final:
         if index.teaching.reader(request.instruction or ""):  # which waits for its endpoint, and takes no turn
             *_, result = result, *answers
         else:

@@ -58,7 +58,7 @@ def main() -> None:
     if st.session_state.pop(_GO, False):
         _learn(session)
     tuning = tunings.going_on(index)
-    lessons = next((view.taught for view in resources.status(index).views if view.instruction == instruction), None)
+    lessons = resources.lessons(index, instruction)
     _show_lessons(session, lessons, busy=tuning is not None)
     _answers_box(session)
     if len(index.teaching.labels(instruction).answers) < 2:
