@@ -97,11 +97,6 @@ def sending(place: ReaderPlace, sends: str) -> str:
     return f"{sends}, with the question, to {place.name} at {place.host}, another machine."
 
 
-def serving(reader: str) -> str:
-    """Say who answers a question."""
-    return "This question uses imported answers." if reader == GIVEN else f"{reader} answers this question."
-
-
 def unanswered(status: AnswersStatus, reasons: str) -> str:
     """Say how many texts have no answer to a question, and the reasons, counted; empty where all have one."""
     lacking = status.texts - status.answers

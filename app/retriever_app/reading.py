@@ -12,7 +12,7 @@ import streamlit as st
 
 from retriever.core.errors import EncoderError
 from retriever.index.asking.asker import ReaderPlace
-from retriever.index.teaching.answering import DEFAULT
+from retriever.index.teaching.answering import DEFAULT, GIVEN
 from retriever.workspace import Index
 from retriever_app import readers, resources, state
 from retriever_app.components import action_button, attempt, ended, show_attempt
@@ -41,7 +41,8 @@ def offer(
     label = plain(reader) if readers.reads(reader) else "Language model"
     with st.popover(label, icon=":material/chat:", key=f"language model {place} {reader}"):
         if reader:
-            st.text(readers.serving(reader))
+            given = reader == GIVEN
+            st.text("This question uses imported answers." if given else f"{reader} answers this question.")
             back = partial(index.teaching.read_by, question, DEFAULT)
             action_button("Use the index's own model again", back, key=f"back {place}")
         if beside is not None and (places or readers.reads(reader)):

@@ -103,12 +103,10 @@ def about(seconds: float) -> str:
 
 def size(number: int) -> str:
     """Return a number of bytes as a person says it: 820 kB, 1.4 GB."""
-    value = float(number)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if value < 1000 or unit == "GB":
-            return f"{value:.0f} {unit}" if value >= 10 or unit == "bytes" else f"{value:.1f} {unit}"
-        value /= 1000
-    raise AssertionError
+    value, (unit, *larger) = float(number), ("bytes", "kB", "MB", "GB")
+    while value >= 1000 and larger:
+        value, unit = value / 1000, larger.pop(0)
+    return f"{value:.0f} {unit}" if value >= 10 or unit == "bytes" else f"{value:.1f} {unit}"
 
 
 def beginning(value: str, most: int) -> str:

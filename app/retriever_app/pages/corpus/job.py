@@ -212,42 +212,38 @@ def discard(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def indexing(plan: Plan, path: Path, encoders: EncoderPool) -> Callable[[Job], IndexingReport]:
-    """Return the work of indexing a kept file; it reports its `Progress`, and stops between batches.
+def index_file(plan: Plan, path: Path, encoders: EncoderPool, job: Job) -> IndexingReport:
+    """Index a kept file as a job, which reports its `Progress`, and stops between batches.
 
     ``encoders`` gives those of a new index in the folder ``path``, or those that an index describes.
     """
+    job.tell(Progress(LOADING))
+    tell = _telling(job, count_rows([plan.file]), len(plan.instructions))
+    ended = False
 
-    def work(job: Job) -> IndexingReport:
-        job.tell(Progress(LOADING))
-        tell = _telling(job, count_rows([plan.file]), len(plan.instructions))
-        ended = False
+    def rows() -> Iterator[Document | BadRow]:
+        nonlocal ended
+        for row in _documents(plan.file, plan.columns):
+            job.check()
+            yield row
+        ended = True
 
-        def rows() -> Iterator[Document | BadRow]:
-            nonlocal ended
-            for row in _documents(plan.file, plan.columns):
-                job.check()
-                yield row
-            ended = True
+    def follow(report: IndexingReport) -> None:
+        tell(report)
+        if ended:
+            job.check()
 
-        def follow(report: IndexingReport) -> None:
-            tell(report)
-            if ended:
-                job.check()
-
-        known = is_index(path)
-        question, base = (None, None) if known else (encoders.default(), encoders.plain())
-        options = IndexingOptions(units="sentences" if plan.sentences and not known else None, raw=True)
-        with calling(plan.file, plan.name), Index(path, encoder=question, plain=base, load=encoders.described) as index:
-            try:
-                report = index.add(rows(), instructions=plan.instructions, options=options, progress=follow)
-            finally:
-                if is_index(path):
-                    set_columns(index, plan.columns)
-        discard(plan.file.parent)
-        return report
-
-    return work
+    known = is_index(path)
+    question, base = (None, None) if known else (encoders.default(), encoders.plain())
+    options = IndexingOptions(units="sentences" if plan.sentences and not known else None, raw=True)
+    with calling(plan.file, plan.name), Index(path, encoder=question, plain=base, load=encoders.described) as index:
+        try:
+            report = index.add(rows(), instructions=plan.instructions, options=options, progress=follow)
+        finally:
+            if is_index(path):
+                set_columns(index, plan.columns)
+    discard(plan.file.parent)
+    return report
 
 
 def _telling(job: Job, total: int | None, instructions: int) -> Callable[[IndexingReport], None]:

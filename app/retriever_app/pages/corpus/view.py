@@ -157,7 +157,7 @@ def _discard(plan: Plan) -> None:
 
 
 def _start(plan: Plan) -> None:
-    work = intake.indexing(plan, resources.folder().new(plan.index), resources.encoders())
+    work = partial(intake.index_file, plan, resources.folder().new(plan.index), resources.encoders())
     resources.jobs().start(f"index {plan.index}", f"Indexing {plan.name} into {plan.index}", work, about=plan)
 
 

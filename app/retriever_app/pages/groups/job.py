@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -23,7 +24,7 @@ from retriever.clusters.map import map_places
 from retriever.clusters.report import make_report, model_names, render
 from retriever.core.types import Ids
 from retriever.index.asking.limits import ReadingLimits
-from retriever.serving.jobs import Job, Snapshot, Work
+from retriever.serving.jobs import Job, Snapshot
 from retriever.workspace import Index, limited
 from retriever_app import readers, reading, resources, text
 from retriever_app.background import FOREGROUND, READING, Progress, expected_seconds, promise, reporting, taking_turns
@@ -96,32 +97,25 @@ class GroupingCache:
                 self._kept.move_to_end(name)
         return kept.drawn if kept is not None and kept.holds(index) else None
 
-    def work(self, index: Index, ask: Ask) -> Work:
-        """Return the work of a job after which `find` knows a grouping; stopped, it has kept whole batches."""
-
-        def work(job: Job) -> None:
-            job.tell(Progress("Waiting for other groups"))
-            with nullcontext() if asks(index, ask) else taking_turns(self._turn, job):
-                self._draw(job, index, ask)
-
-        return work
-
-    def _draw(self, job: Job, index: Index, ask: Ask) -> None:
-        """Work a grouping out, unless it is known by now."""
-        if self.find(index, ask) is not None:
-            return
-        found = _made(job, index, ask)
-        job.check()
-        job.tell(Progress("Drawing the map"))
-        with FOREGROUND.waited_for():
-            places, near = map_places(found), _nearness(found)
-        bare = replace(found, material=replace(found.material, vectors=found.material.vectors[:0]))
-        name, revision = _name(index, ask), index.revision if ask.saved else -1  # saved ones stay in their view
-        with self._lock:
-            self._kept[name] = _Kept(Drawn(bare, places, near, next(_numbers)), revision)
-            self._kept.move_to_end(name)
-            while len(self._kept) > MOST_KEPT:
-                self._kept.popitem(last=False)
+    def work(self, index: Index, ask: Ask, job: Job) -> None:
+        """Work a grouping out as a job, unless `find` knows it by its turn; stopped, it has kept whole batches."""
+        job.tell(Progress("Waiting for other groups"))
+        with nullcontext() if asks(index, ask) else taking_turns(self._turn, job):
+            if self.find(index, ask) is not None:
+                return
+            found = _made(job, index, ask)
+            job.check()
+            job.tell(Progress("Drawing the map"))
+            with FOREGROUND.waited_for():
+                places, near = map_places(found), _nearness(found)
+            bare = replace(found, material=replace(found.material, vectors=found.material.vectors[:0]))
+            revision = index.revision if ask.saved else -1  # saved groups stay in their view, whatever serves by now
+            name = _name(index, ask)
+            with self._lock:
+                self._kept[name] = _Kept(Drawn(bare, places, near, next(_numbers)), revision)
+                self._kept.move_to_end(name)
+                while len(self._kept) > MOST_KEPT:
+                    self._kept.popitem(last=False)
 
     def forget(self, index: Index, ask: Ask) -> None:
         """Drop a grouping, so that it is worked out again."""
@@ -210,7 +204,7 @@ def _ready(index: Index, ask: Ask) -> Drawn | None:
     if job is None or (wanted and job.snapshot().over):
         if not wanted and not ask.saved and not _is_quick(index, ask):
             return None
-        job = jobs.join(name, "Grouping", resources.groupings().work(index, ask))
+        job = jobs.join(name, "Grouping", partial(resources.groupings().work, index, ask))
     snapshot = job.wait(_WAIT_SECONDS)
     if not snapshot.over:
         watch(job)

@@ -104,12 +104,12 @@ def _show(index: Index, query: str, answer: LiveAnswer, suggestions: list[str]) 
     moved = model.moved(answer.first, ids) if answer.settled else {}
     question = (result.instruction or "").strip()
     labels = index.teaching.labels(question)
-    read = {hit.document.id: (hit.unit or hit.document).id for hit in result.hits}
-    clear = index.teaching.clear_answers(question, set(read.values())) if question else None
+    ids_read = {hit.document.id: (hit.unit or hit.document).id for hit in result.hits}
+    clear = index.teaching.clear_answers(question, set(ids_read.values())) if question else None
 
     def menu(card: Card) -> None:
         if labels.answers:  # which somebody named on the page Teach
-            _example_menu(index, question, labels, card, read[card.id])
+            _example_menu(index, question, labels, card, ids_read[card.id])
         _more_like(card, suggestions)
 
     for shown in cards.hit_cards(result.hits, resources.columns(index), moved, query, labels.examples, clear):
