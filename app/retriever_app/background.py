@@ -1,6 +1,6 @@
 """Work behind the pages: how far it is, how long it will take, what users wait for, and how other work gives way.
 
-How long the reading of reviews will take is told by the last time that it took with an index; nothing is assumed.
+The time that reading will take is estimated by the last reading of an index; nothing is assumed.
 """
 
 import threading

@@ -108,8 +108,8 @@ def hit_cards(
     """Return hits as cards, best first and numbered, those that say nearly the same folded under the first of them.
 
     ``moved`` has by id how a hit moved since the answer before. The sentence is marked that says most of the query and
-    of the model's answer. That answer is shown where it is no mere guess: not beside one of the ``labels``, by id, and
-    of texts that were taught only where the id is among those whose answer is ``clear``.
+    of the model's answer. That answer is not shown beside a label, which ``labels`` has by id, nor where it is a mere
+    guess: ``clear`` has the ids of the texts whose answer was learned, and is None where nothing was taught.
     """
     cards: list[Card] = []
     vocabularies: list[frozenset[str]] = []  # of the cards, a set of words each

@@ -71,8 +71,8 @@ Answered = Sequence[tuple[Document, Sequence[str]]]
 def offers(place: Callable[[str], ReaderPlace], configured: str, known: Sequence[str]) -> tuple[list[ReaderPlace], str]:
     """Return the language models that can be asked, and the reason where there is none.
 
-    The one that the environment configures comes first, if any, then those that have read for the index before. Of one
-    that cannot be asked, ``place`` raises `EncoderError`.
+    The one that the environment configures comes first, if any, then those that have read for the index before.
+    ``place`` gives where a reader gets texts, and raises `EncoderError` for one that cannot be asked.
     """
     places, reason = [], ""
     for name in dict.fromkeys(filter(None, [configured.strip(), *known])):

@@ -55,8 +55,8 @@ def _values(parts: Iterable[str]) -> list[str]:
 def change(groups: Groups, by: By, parts: Parts, before: str, after: str) -> tuple[list[str], list[dict[str, object]]]:
     """Compare two parts of the reviews: sentences, and a table of all groups, the largest difference first.
 
-    A review counts in every group that it is in.
-    Of two periods, new is a group whose first reviews are of the second one, with reviews of other groups before it.
+    A review counts in every group that it is in. Of two periods, new is a group whose first reviews are of the second
+    one, with reviews of other groups before it.
     """
     inside, outside = parts == after, parts == before
     changes = compared(groups, [Part(after, before, inside, outside)])

@@ -188,7 +188,7 @@ def ready(index: Index, ask: Ask) -> Drawn | None:
     if answers:
         drawn = _ready(index, replace(ask, read=min(answers, ask.read), stored=True))
     more = sending.number(index.teaching.answers_status(ask.instruction))
-    if not answers or (drawn is not None and (more or drawn.found.fault)):  # what is sent makes other groups
+    if not answers or (drawn is not None and (more or drawn.found.fault)):  # sending would make other groups
         reading.ask_for_rest(index, ask.instruction, sending)
     return drawn
 

@@ -38,7 +38,7 @@ def forget(index: Index, question: str) -> None:
 
 
 def show(index: Index, question: str, running: Job | None) -> None:
-    """Draw how far the running one is, which `going_on` gave, or why the last one for a question ended early."""
+    """Draw how far the fine-tuning that runs is, or why the last one for a question ended early."""
     if running is not None:
         st.text(f"{running.title} takes minutes. You can use the other pages meanwhile.")
         watch(running, "fine-tuning")
