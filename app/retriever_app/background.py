@@ -1,13 +1,17 @@
-"""Work behind the pages: how far it is, what users wait for, and how other work gives way to that."""
+"""Work behind the pages: how far it is, how long it will take, what users wait for, and how other work gives way.
+
+The time that reading will take is estimated by the last reading of an index; nothing is assumed.
+"""
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from retriever.core.pace import Pace
-from retriever.core.results import IndexingReport, OnIndexing
+from retriever.core.results import IndexingReport, IndexStatus, OnIndexing
+from retriever.index.completing import judging_cost
 from retriever.serving.jobs import Job
 from retriever_app.text import about
 
@@ -18,6 +22,7 @@ JUDGING = "Checking whether the model follows this question"
 PAUSE_SECONDS = 1.5  # in which nobody waits, before other work goes on
 MOST_SECONDS = 30.0  # that other work waits at a time, however much is searched
 _LOOK_SECONDS = 0.1  # between looks
+LEAST_TEXTS = 30  # of a run that tells how long a text takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,6 @@ class Progress:
 def reporting(
     job: Job,
     doing: str,
-    judging: str = JUDGING,
     check: Callable[[], object] | None = None,
     first: str = LOADING,
     last: str = "",
@@ -55,7 +59,6 @@ def reporting(
     Args:
         job: ends between two reports where it is stopped.
         doing: for the user.
-        judging: the same, while the reader's own check of the question goes on.
         check: called at each report in place of the job's own.
         first: what it does before the first text is read.
         last: what it does after the last one; empty for nothing that takes time.
@@ -72,9 +75,51 @@ def reporting(
             job.tell(Progress(last))
         elif share:
             read = f"{doing}, {done.in_hand:,} of {done.expected:,}" if done.expected else doing
-            job.tell(Progress(judging if done.judging else read, share, pace.left(share)))
+            job.tell(Progress(JUDGING if done.judging else read, share, pace.left(share)))
 
     return report
+
+
+def seconds_a_text(statuses: Iterable[IndexStatus], *, instruction: bool) -> float | None:
+    """Return the seconds that a text took, under an instruction or as it is, the last time that enough were read.
+
+    None where that was never measured in any of the indexes.
+    """
+    for status in statuses:
+        cheap = {str(view.view) for view in status.views if status.plain is not None and not view.instruction}
+        for run in status.runs:
+            counts = run["statistics"]
+            embedded = {str(view): number for view, number in counts.get("embedded", {}).items()}
+            under = sum(number for view, number in embedded.items() if view not in cheap)
+            texts = under if instruction else sum(embedded.values()) if not under else 0
+            if texts >= LEAST_TEXTS and counts.get("seconds", 0):
+                return float(counts["seconds"] / texts)
+    return None
+
+
+def expected_seconds(status: IndexStatus, texts: int, *, judged: bool) -> float | None:
+    """Return the seconds that reading some texts of an index under an instruction takes; None where nobody knows.
+
+    ``judged`` is whether it also checks whether the model follows the instruction.
+    """
+    rate = seconds_a_text([status], instruction=True)
+    return None if rate is None else rate * (texts + judging_cost(judged))
+
+
+def promise(seconds: float | None) -> str:
+    """Return how long something takes as the end of a sentence; empty where nobody knows."""
+    return "" if seconds is None else f", which takes about {about(seconds)}"
+
+
+@contextmanager
+def taking_turns(lock: threading.Lock, job: Job) -> Iterator[None]:
+    """Hold a lock, and wait for it before that; a stopped job waits no longer."""
+    while not lock.acquire(timeout=_LOOK_SECONDS):
+        job.check()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 class Foreground:
@@ -106,8 +151,7 @@ class Foreground:
     def give_way(self, check: Callable[[], object]) -> None:
         """Wait until nobody has waited for anything for a moment: a second reading makes every search slower.
 
-        Args:
-            check: called again and again; what it raises ends the waiting.
+        The check is called again and again, and ends the waiting by raising.
         """
         end = time.monotonic() + MOST_SECONDS
         check()

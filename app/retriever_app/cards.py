@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from retriever.core.fields import values_by_name
 from retriever.core.results import Hit
@@ -23,8 +24,6 @@ class Card:
     """One review.
 
     Attributes:
-        stars: its rating, as stars.
-        product: what it is about.
         about: category and date.
         words: what the model answered.
         label: the answer that somebody labeled it with, which stands in the place of those words; empty without.
@@ -98,37 +97,19 @@ def card(document: Document, columns: Columns) -> Card:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class KnownAnswers:
-    """What is known of the answers of hits besides the words of the model.
-
-    Attributes:
-        labels: the answers that documents were labeled with, by id.
-        clear: ids of documents whose words are an answer that was learned; None where nothing was taught.
-    """
-
-    labels: Mapping[str, str] = field(default_factory=dict)
-    clear: Collection[str] | None = None
-
-    def words(self, id: str, words: Sequence[str]) -> Sequence[str]:
-        """Return those of a hit's words that are shown: none that are a mere guess, or beside a label."""
-        return () if id in self.labels or (self.clear is not None and id not in self.clear) else words
-
-
-NOTHING_KNOWN = KnownAnswers()
-
-
 def hit_cards(
     hits: Sequence[Hit],
     columns: Columns,
     moved: Mapping[str, str],
     query: str = "",
-    known: KnownAnswers = NOTHING_KNOWN,
+    labels: Mapping[str, str] = MappingProxyType({}),
+    clear: Collection[str] | None = None,
 ) -> list[Card]:
     """Return hits as cards, best first and numbered, those that say nearly the same folded under the first of them.
 
     ``moved`` has by id how a hit moved since the answer before. The sentence is marked that says most of the query and
-    of the model's answer.
+    of the model's answer. That answer is not shown beside a label, which ``labels`` has by id, nor where it is a mere
+    guess: ``clear`` has the ids of the texts whose answer was learned, and is None where nothing was taught.
     """
     cards: list[Card] = []
     vocabularies: list[frozenset[str]] = []  # of the cards, a set of words each
@@ -136,8 +117,8 @@ def hit_cards(
         id = (hit.unit or hit.document).id
         shown = replace(
             card(hit.document, columns),
-            words=known.words(id, hit.words),
-            label=known.labels.get(id, ""),
+            words=() if id in labels or (clear is not None and id not in clear) else hit.words,
+            label=labels.get(id, ""),
             why=why(hit),
             moved=moved.get(hit.document.id, ""),
             equal=len(hit.equal),

@@ -16,15 +16,9 @@ LABEL_ROOM = 18  # pixels beyond the last bar over time, for the half of its lab
 
 @dataclass(frozen=True, slots=True)
 class Colours:
-    """The colours that charts are drawn with.
+    """The colours of a theme's page, text, what stands back, moved up or down, and of clusters.
 
-    Attributes:
-        ground: the page's own.
-        text: of names and figures.
-        quiet: of what stands back.
-        up: of what moved up.
-        down: of what moved down.
-        clusters: of clusters; where they are used up, the shape tells two of one colour apart.
+    Where those of clusters are used up, the shape tells two of one colour apart.
     """
 
     ground: str
@@ -106,13 +100,9 @@ def by_period(months: Mapping[str, int]) -> tuple[Period, dict[str, int]]:
 
 
 def time_chart(months: Mapping[str, int], colour: str, colours: Colours, *, height: int = 170) -> Spec:
-    """Chart how many reviews were written over time as bars, the oldest on the left.
+    """Chart how many reviews were written over time as bars of a colour, the oldest on the left.
 
-    Args:
-        months: reviews by month, named as 2024-05, oldest first; many months become quarters or years.
-        colour: of the bars.
-        colours: of all else.
-        height: in pixels.
+    The months are named as 2024-05, oldest first; many become quarters or years. The height is in pixels.
     """
     axis = {"grid": False, "labelColor": colours.text, "title": None, "labelFontSize": 11}
     unit, counts = by_period(months)

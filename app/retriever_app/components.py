@@ -77,12 +77,8 @@ def show_attempt() -> None:
 def watch(job: Job, key: str = "", beside: Callable[[], None] | None = None) -> None:
     """Draw how far a job is, with a button to stop it; the page is drawn again when it is over.
 
-    Work that has told no progress has no place yet where it could stop.
-
-    Args:
-        job: whose work tells a `Progress`, or nothing.
-        key: tells this box from others on the page.
-        beside: draws what can be done meanwhile.
+    Its work tells a `Progress`; before that it has no place yet where it could stop. ``key`` tells this box from others
+    on the page, and ``beside`` draws what can be done meanwhile.
     """
     snapshot = job.snapshot()
     if snapshot.over:

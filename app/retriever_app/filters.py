@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import partial
 
 import streamlit as st
 
@@ -49,7 +50,7 @@ def choose(profile: Profile) -> str | None:
         if profile.days:
             _days(profile.days, chosen)
         if chosen != Filters():
-            st.button("Clear filters", on_click=_clear, width="stretch")
+            st.button("Clear filters", on_click=partial(state.clear, Filters), width="stretch")
         if not (profile.products or profile.categories or profile.stars or profile.days):
             st.caption("These reviews have no fields to filter by.")
     return where(chosen, columns)
@@ -92,11 +93,6 @@ def _days(days: tuple[str, str], chosen: Filters) -> None:
         )
 
 
-def _clear() -> None:
-    empty = Filters()
-    state.change(Filters, **{name: getattr(empty, name) for name in Filters.__slots__})
-
-
 def where(filters: Filters, columns: Columns) -> str | None:
     """Return the filter expression over an index's fields, or None where all is allowed.
 
@@ -106,30 +102,21 @@ def where(filters: Filters, columns: Columns) -> str | None:
     if filters.since and filters.until and filters.since > filters.until:
         raise UsageError("The first day is after the last.", hint="Swap the two dates.")
     parts = []
-    if filters.product and columns.product:
-        parts.append(_any_of(columns.product, filters.product))
-    if filters.category and columns.category:
-        parts.append(_any_of(columns.category, filters.category))
+    for field, values in ((columns.product, filters.product), (columns.category, filters.category)):
+        if field and values:
+            parts.append(_any_of(field, values))
     if filters.stars and columns.stars:
-        name = _field(columns.stars)
-        ratings = [f"({name} >= {stars - 0.5} and {name} < {stars + 0.5})" for stars in filters.stars]
+        name = columns.stars
+        ratings = [f"(`{name}` >= {stars - 0.5} and `{name}` < {stars + 0.5})" for stars in filters.stars]
         parts.append(f"({' or '.join(ratings)})")
     if filters.since and columns.date:
-        parts.append(f"{_field(columns.date)} >= '{filters.since.isoformat()}'")
+        parts.append(f"`{columns.date}` >= '{filters.since.isoformat()}'")
     if filters.until and filters.until < date.max and columns.date:  # a time of that day is still before the next
-        parts.append(f"{_field(columns.date)} < '{(filters.until + timedelta(days=1)).isoformat()}'")
+        parts.append(f"`{columns.date}` < '{(filters.until + timedelta(days=1)).isoformat()}'")
     return " and ".join(parts) or None
 
 
 def _any_of(field: str, values: tuple[str, ...]) -> str:
     """Compare with texts and, where a text is a number, with that too: ids of products are often numbers."""
-    options = [_text(value) for value in values] + [value for value in values if value.isdecimal()]
-    return f"{_field(field)} in ({', '.join(options)})"
-
-
-def _field(name: str) -> str:
-    return f"`{name}`"
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
+    quoted = ["'" + value.replace("'", "''") + "'" for value in values]
+    return f"`{field}` in ({', '.join([*quoted, *filter(str.isdecimal, values)])})"

@@ -27,12 +27,9 @@ _PLACES = {"followed": 0, None: 1, "unclear": 2, "not followed": 3}  # of questi
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A question to begin with.
+    """A question to begin with: as a person would ask, and as the model is asked of every text.
 
-    Attributes:
-        label: what a person would ask.
-        question: the same, as the model is asked of every text.
-        stars: the ratings of the reviews that it is asked of; empty for all.
+    It is asked of the reviews with some stars; empty for all.
     """
 
     label: str

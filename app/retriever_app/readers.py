@@ -64,24 +64,15 @@ def grouping(read: int) -> Sending:
     return Sending("Grouping", read, in_all=True)
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerRow:
-    """A text with its answer; empty where it has none."""
-
-    id: str
-    beginning: str
-    answer: str
+Answered = Sequence[tuple[Document, Sequence[str]]]
+"""Texts with the words of their answers, none where one has no answer."""
 
 
 def offers(place: Callable[[str], ReaderPlace], configured: str, known: Sequence[str]) -> tuple[list[ReaderPlace], str]:
     """Return the language models that can be asked, and the reason where there is none.
 
-    The configured one comes first, then those that have read before.
-
-    Args:
-        place: where a reader gets texts; raises `EncoderError` where it cannot be asked.
-        configured: the name that the environment gives; empty for none.
-        known: the names of those that have read for the index.
+    The one that the environment configures comes first, if any, then those that have read for the index before.
+    ``place`` gives where a reader gets texts, and raises `EncoderError` for one that cannot be asked.
     """
     places, reason = [], ""
     for name in dict.fromkeys(filter(None, [configured.strip(), *known])):
@@ -106,18 +97,8 @@ def sending(place: ReaderPlace, sends: str) -> str:
     return f"{sends}, with the question, to {place.name} at {place.host}, another machine."
 
 
-def serving(reader: str) -> str:
-    """Say who answers a question."""
-    return "This question uses imported answers." if reader == GIVEN else f"{reader} answers this question."
-
-
 def unanswered(status: AnswersStatus, reasons: str) -> str:
-    """Say how many texts have no answer to a question, and why answers did not come; empty where all have one.
-
-    Args:
-        status: of the question.
-        reasons: why the language model did not answer, counted.
-    """
+    """Say how many texts have no answer to a question, and the reasons, counted; empty where all have one."""
     lacking = status.texts - status.answers
     if lacking <= 0:
         return ""
@@ -125,23 +106,18 @@ def unanswered(status: AnswersStatus, reasons: str) -> str:
     return f"{said} {reasons}".strip()
 
 
-def answer_rows(texts: Sequence[tuple[Document, Sequence[str]]]) -> list[AnswerRow]:
-    """Return texts with their answers, the first `MOST_ROWS`."""
-    return [_row(*text) for text in texts[:MOST_ROWS]]
+def answer_rows(texts: Answered) -> list[dict[str, str]]:
+    """Return texts with their answers as the rows of a table."""
+    return [
+        {"answer": words[0] if words else "", "review": text.beginning(document.text, BEGINNING)}
+        for document, words in texts
+    ]
 
 
-def corrections(rows: Sequence[AnswerRow], edited: Mapping[int, Mapping[str, str | None]]) -> dict[str, str | None]:
-    """Return what was written in a table, by the ids of texts; None takes a correction back.
+def corrections(texts: Answered, edited: Mapping[int, Mapping[str, str | None]]) -> dict[str, str | None]:
+    """Return what was written in the table of some texts, by their ids; None takes a correction back.
 
-    Args:
-        rows: of the table.
-        edited: by row, what was written in its ``answer``.
+    ``edited`` has by row what was written in its ``answer``.
     """
-    written = {rows[number].id: (cells.get("answer") or "").strip() for number, cells in edited.items()}
+    written = {texts[number][0].id: (cells.get("answer") or "").strip() for number, cells in edited.items()}
     return {id: answer or None for id, answer in written.items()}
-
-
-def _row(document: Document, words: Sequence[str]) -> AnswerRow:
-    line = " ".join(document.text.split())
-    beginning = line if len(line) <= BEGINNING else f"{line[:BEGINNING].rsplit(' ', 1)[0]} …"
-    return AnswerRow(document.id, beginning, words[0] if words else "")

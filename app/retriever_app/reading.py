@@ -12,12 +12,11 @@ import streamlit as st
 
 from retriever.core.errors import EncoderError
 from retriever.index.asking.asker import ReaderPlace
-from retriever.index.teaching.answering import DEFAULT
-from retriever.serving.jobs import Job
+from retriever.index.teaching.answering import DEFAULT, GIVEN
 from retriever.workspace import Index
 from retriever_app import readers, resources, state
 from retriever_app.components import action_button, attempt, ended, show_attempt
-from retriever_app.readers import AnswerRow, Sending
+from retriever_app.readers import Answered, Sending
 from retriever_app.text import plain
 
 _AGREED = "reading: agreed"  # index, question, language model and what it may be sent
@@ -31,22 +30,21 @@ def offer(
 ) -> None:
     """Draw who reads a question: the choice of a language model, or the way back from it; nothing without a question.
 
-    Args:
-        index: it is asked of.
-        question: it.
-        sending: what the page then sends.
-        place: tells this offer from others on the page.
-        beside: draws what else can be chosen.
+    ``place`` tells this offer from others on the page; ``beside`` draws what else can be chosen.
     """
     question = question.strip()
     if not question:
         return
     reader = index.teaching.reader(question)
-    places, reason = _offers(index)
+    configured = os.environ.get(readers.VARIABLE, "")
+    places, reason = readers.offers(index.teaching.place, configured, index.teaching.readers())
     label = plain(reader) if readers.reads(reader) else "Language model"
     with st.popover(label, icon=":material/chat:", key=f"language model {place} {reader}"):
         if reader:
-            _show_serving(index, question, reader, place)
+            given = reader == GIVEN
+            st.text("This question uses imported answers." if given else f"{reader} answers this question.")
+            back = partial(index.teaching.read_by, question, DEFAULT)
+            action_button("Use the index's own model again", back, key=f"back {place}")
         if beside is not None and (places or readers.reads(reader)):
             beside()
         if readers.reads(reader):
@@ -71,9 +69,7 @@ def trial(index: Index, question: str) -> None:
 
 def may_send(index: Index, question: str, sending: Sending) -> bool:
     """Return whether work under a question may begin: it sends nothing, or this session has agreed to what it sends."""
-    if agreed(index, question, sending):
-        return True
-    return not sending.number(index.teaching.answers_status(question.strip()))
+    return agreed(index, question, sending) or not sending.number(index.teaching.answers_status(question.strip()))
 
 
 def agreed(index: Index, question: str, sending: Sending) -> bool:
@@ -108,24 +104,26 @@ def state_name(index: Index, question: str | None) -> str:
     return f"{serving_name(index, question)} {st.session_state.get(_CORRECTED, 0)}"
 
 
-def show_answers(index: Index, question: str | None, rows: Sequence[AnswerRow]) -> None:
+def show_answers(index: Index, question: str | None, texts: Answered) -> None:
     """Draw texts with their answers as a table; an answer that is written there goes before the language model's."""
-    if not question or not rows or not index.teaching.reader(question):
+    if not question or not texts or not index.teaching.reader(question):
         return
     with st.expander("Edit answers", expanded=_CORRECTED in st.session_state, type="compact"):
-        _correct(index, question, rows)
+        _correct(index, question, texts[: readers.MOST_ROWS])
 
 
 @st.fragment
-def _correct(index: Index, question: str, rows: Sequence[AnswerRow]) -> None:
+def _correct(index: Index, question: str, texts: Answered) -> None:
     """Draw the table. What is written there is stored at once, and the rest of the page is drawn anew by a button.
 
     A page that is drawn anew has another table, which would take the place of the one that is being written in.
     """
-    key = f"answers {sha256(repr((question, rows)).encode()).hexdigest()}"
+    rows = readers.answer_rows(texts)
+    shown = (question, [document.id for document, _ in texts], rows)
+    key = f"answers {sha256(repr(shown).encode()).hexdigest()}"
 
     def take() -> None:
-        written = readers.corrections(rows, st.session_state[key]["edited_rows"])
+        written = readers.corrections(texts, st.session_state[key]["edited_rows"])
         attempt(lambda: index.teaching.give_answers(question, written))
         st.session_state[_CORRECTED] = st.session_state.get(_CORRECTED, 0) + 1
 
@@ -134,7 +132,7 @@ def _correct(index: Index, question: str, rows: Sequence[AnswerRow]) -> None:
     if said := readers.unanswered(index.teaching.answers_status(question), index.teaching.refusals(question)):
         st.caption(plain(said))
     st.data_editor(
-        [{"answer": row.answer, "review": row.beginning} for row in rows],
+        rows,
         key=key,
         on_change=take,
         disabled=["review"],
@@ -148,10 +146,6 @@ def _correct(index: Index, question: str, rows: Sequence[AnswerRow]) -> None:
         state.rerun()
 
 
-def _offers(index: Index) -> tuple[list[ReaderPlace], str]:
-    return readers.offers(index.teaching.place, os.environ.get(readers.VARIABLE, ""), index.teaching.readers())
-
-
 def _place(index: Index, reader: str) -> ReaderPlace | None:
     """Return where a reader gets texts; None where it has no endpoint."""
     try:
@@ -160,7 +154,7 @@ def _place(index: Index, reader: str) -> ReaderPlace | None:
         return None
 
 
-def _choose(places: Sequence[ReaderPlace], key: str = "") -> ReaderPlace:
+def _choose(places: Sequence[ReaderPlace], key: str) -> ReaderPlace:
     """Draw the choice of a language model where there are several, and return it."""
     named = {place.name: place for place in places}
     return named[st.selectbox("Language model", list(named), key=f"reader {key}")] if len(named) > 1 else places[0]
@@ -194,19 +188,9 @@ def _agree(index: Index, question: str, reader: str, sending: Sending) -> None:
 
 def _begin(index: Index, question: str, place: ReaderPlace, sending: Sending) -> None:
     """Let a language model read a question from now on; one that is new to the index is tried out first."""
-
-    def work(job: Job) -> None:
-        index.teaching.read_by(question, place.name)
-
     _agree(index, question, place.name, sending)
+    work = lambda job: index.teaching.read_by(question, place.name)  # noqa: E731
     resources.jobs().start(_name(index, question), "Trying out the language model", work)
-
-
-def _show_serving(index: Index, question: str, reader: str, place: str) -> None:
-    """Draw who answers a question, and the way back to the index's own model."""
-    st.text(readers.serving(reader))
-    back = partial(index.teaching.read_by, question, DEFAULT)
-    action_button("Use the index's own model again", back, key=f"back {place}")
 
 
 def _name(index: Index, question: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 import streamlit as st
 
 from retriever.core.errors import RetrieverError
-from retriever.core.results import IndexStatus
+from retriever.core.results import IndexStatus, Lessons
 from retriever.index import profiling
 from retriever.index.asking.limits import read_limits
 from retriever.index.profiling import Columns, Profile
@@ -102,6 +102,11 @@ def status(index: Index) -> IndexStatus:
 @st.cache_data(show_spinner=False, max_entries=MOST_OPEN)
 def _status(_index: Index, name: str, revision: int) -> IndexStatus:
     return _index.status()
+
+
+def lessons(index: Index, instruction: str) -> Lessons | None:
+    """Return what an instruction was taught; None for nothing."""
+    return next((view.taught for view in status(index).views if view.instruction == instruction), None)
 
 
 def columns(index: Index) -> Columns:

@@ -15,9 +15,10 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import date
-from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, NoReturn, TypeVar, get_origin, get_type_hints
 
 import streamlit as st
+from pydantic import TypeAdapter
 
 T = TypeVar("T")
 Params = dict[str, list[str]]
@@ -104,14 +105,8 @@ def current(kind: type[T]) -> T:
 def carry(kind: type[Any], field: str) -> bool:
     """Take over the text that another page carries where the user comes from there by the menu, and carry it on.
 
-    Called before `current` of the kind. A link decides for itself, and a blank text is not carried.
-
-    Args:
-        kind: of this page's state.
-        field: takes the text.
-
-    Returns:
-        Whether the text is another than the page had.
+    Called before `current` of the kind, whose field takes the text; returns whether it is another than the page had.
+    A link decides for itself, and a blank text is not carried.
     """
     origin, text = st.session_state.get(_CARRIED, (kind, ""))
     before, entered = _kept(kind), key(kind, field) not in st.session_state
@@ -135,6 +130,11 @@ def change(kind: type[Any], **values: object) -> None:
     """Set fields from a callback, or before their widgets are drawn."""
     for field, value in values.items():
         st.session_state[key(kind, field)] = list(value) if isinstance(value, tuple) else value
+
+
+def clear(kind: type[Any]) -> None:
+    """Set all fields to their defaults, as `change` does."""
+    change(kind, **{field: getattr(kind(), field) for field in _hints(kind)})
 
 
 def params(*states: object) -> Params:
@@ -192,13 +192,6 @@ def _spell(value: object) -> list[str]:
 
 
 def _read(hint: Any, given: Sequence[str]) -> Any:  # noqa: ANN401 - a type, and a value of it
-    if get_origin(hint) is tuple:
-        return tuple(get_args(hint)[0](item) for item in given)
-    text = given[-1]
-    if get_origin(hint) is Literal:
-        if text not in get_args(hint):
-            raise ValueError(text)
-        return text
-    if hint == date | None:
-        return date.fromisoformat(text)
-    return bool(int(text)) if hint is bool else hint(text)
+    if hint is bool:
+        return bool(int(given[-1]))
+    return TypeAdapter(hint).validate_python(given if get_origin(hint) is tuple else given[-1])

@@ -60,14 +60,9 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class VerdictLine:
-    """The line beside a question.
+    """The line beside a question: whether the model follows it and what to do, with its answers as the evidence.
 
-    Attributes:
-        icon: before it.
-        sentence: whether the model follows the question, and what to do.
-        answers: the evidence.
-        link: the label of the link to the page Teach; empty where there is nothing to teach.
-        warns: whether answers are not to be trusted as they are.
+    The link is the label of that to the page Teach, and empty where there is nothing to teach.
     """
 
     icon: str
@@ -77,9 +72,9 @@ class VerdictLine:
     warns: bool = False
 
 
-def stars(value: object, most: int = 5) -> str:
-    """Return a rating as full and empty stars; nothing where it is no number from 0 to ``most``."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+def stars(value: float, most: int) -> str:
+    """Return a rating as full and empty stars; nothing where it is not from 0 to ``most``."""
+    if not 0 <= value <= most:
         return ""
     return STAR * round(value) + NO_STAR * (most - round(value))
 
@@ -94,12 +89,16 @@ def about(seconds: float) -> str:
 
 def size(number: int) -> str:
     """Return a number of bytes as a person says it: 820 kB, 1.4 GB."""
-    value = float(number)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if value < 1000 or unit == "GB":
-            return f"{value:.0f} {unit}" if value >= 10 or unit == "bytes" else f"{value:.1f} {unit}"
-        value /= 1000
-    raise AssertionError
+    value, (unit, *larger) = float(number), ("bytes", "kB", "MB", "GB")
+    while value >= 1000 and larger:
+        value, unit = value / 1000, larger.pop(0)
+    return f"{value:.0f} {unit}" if value >= 10 or unit == "bytes" else f"{value:.1f} {unit}"
+
+
+def beginning(value: str, most: int) -> str:
+    """Return the beginning of a text on one line, cut between words."""
+    line = " ".join(value.split())
+    return line if len(line) <= most else f"{line[:most].rsplit(' ', 1)[0]} …"
 
 
 def listed(values: Sequence[str]) -> str:

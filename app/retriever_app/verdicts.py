@@ -59,8 +59,7 @@ def show_verdict(
 
 def _line(index: Index, instruction: str) -> VerdictLine | None:
     """Return the line beside a question: what it was taught, or the verdict; None where nobody has checked yet."""
-    lessons = next((view.taught for view in resources.status(index).views if view.instruction == instruction), None)
-    if lessons is not None:
+    if (lessons := resources.lessons(index, instruction)) is not None:
         return text.taught_line(lessons)
     verdict = index.teaching.verdict(instruction)
     return None if verdict is None else text.verdict_line(verdict)

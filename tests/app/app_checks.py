@@ -59,7 +59,7 @@ def under_way(session):
     """Return the jobs of all sessions, and the search of this one, running or over."""
     named = list(resources.jobs().named("").values())
     running = "search: running"
-    return named + ([session.session_state[running].job] if running in session.session_state else [])
+    return named + ([session.session_state[running][1]] if running in session.session_state else [])
 
 
 def settle(session):

@@ -20,8 +20,8 @@ from retriever.index.completing import judging_cost
 from retriever.index.profiling import Columns
 from retriever.workspace import Index
 from retriever_app import charts, state
+from retriever_app.background import expected_seconds, seconds_a_text
 from retriever_app.charts import DARK, LIGHT, SHAPES
-from retriever_app.estimates import expected_seconds, seconds_a_text
 from retriever_app.pages.groups import facets
 from retriever_app.pages.groups import model as clusters
 from retriever_app.pages.groups.asked import MOST_GROUPS, OWN, Ask, Grouping
@@ -54,7 +54,7 @@ def cards_of(found, columns, passing=None):
 
 def test_a_card_counts_stars_and_months_of_its_reviews(found):
     kettle, lamp, toy = cards_of(found, COLUMNS)
-    assert (kettle.name, kettle.size) == ("kettle", "2 reviews · 2 of 6 · 3.0 ★")
+    assert (kettle.group.label, kettle.size) == ("kettle", "2 reviews · 2 of 6 · 3.0 ★")
     assert kettle.tally.ratings == {5: 1, 4: 0, 3: 0, 2: 0, 1: 1}
     months = [f"2024-{month:02}" for month in range(1, 7)]
     assert list(kettle.tally.months) == list(lamp.tally.months) == months
@@ -78,7 +78,7 @@ def test_a_card_has_the_words_and_quotes_of_the_report(index):
     found = index.cluster(PRODUCT, k=2)
     sections = make_report(found, numbers_of(index, groups_of(found)), {}).sections
     told = {section.numbers.group: (section.words, [quote.text for quote in section.quotes]) for section in sections}
-    shown = {card.number: (card.words.split(", "), card.quotes) for card in cards_of(found, COLUMNS)}
+    shown = {card.group.number: (card.words.split(", "), card.quotes) for card in cards_of(found, COLUMNS)}
     assert shown == told
     assert all(words and quotes for words, quotes in told.values())
 
@@ -116,10 +116,6 @@ def test_the_scale_of_ratings(stars, scale):
     assert clusters.scale_of(stars) == scale
 
 
-def test_months_leave_none_out_over_new_year():
-    assert clusters.months_of(["2024-02-10", None, "2023-11-30"]) == ["2023-11", "2023-12", "2024-01", "2024-02"]
-
-
 def test_who_chose_the_number_of_groups_is_said(index, found):
     assert clusters.headline(found) == "6 reviews in 3 groups."
     chosen = index.cluster(PRODUCT)
@@ -142,8 +138,8 @@ def test_the_other_stable_numbers_are_offered_where_the_number_was_chosen(index,
 def test_a_group_whose_name_does_not_hold_has_no_share_and_its_alert_is_on_its_card(found):
     first, *rest = found.clusters
     mixed = replace(first, label="such as a, b, c", holds=0.3, alert="One of two has five stars.", description="All.")
-    card = next(card for card in cards_of(replace(found, clusters=[mixed, *rest]), COLUMNS) if card.number == 0)
-    assert (card.alert, card.description) == ("One of two has five stars.", "All.")
+    card = next(card for card in cards_of(replace(found, clusters=[mixed, *rest]), COLUMNS) if card.group.number == 0)
+    assert (card.group.alert, card.group.description) == ("One of two has five stars.", "All.")
     assert card.size == "2 reviews · 3.0 ★"
     assert "Share" not in card.figures
 
@@ -317,8 +313,7 @@ def test_a_chart_is_a_specification_that_altair_takes(facet, colours):
 def test_what_was_clicked_in_words():
     clicked = Facets((5,), ("kettle",), ("2024-01",))
     assert clicked.said == ["5 ★", "kettle", "2024-01"]
-    assert clicked.any
-    assert not Facets().any
+    assert not Facets().said
 
 
 # How colours look with no cones of one kind (Machado, Oliveira and Fernandes 2009), in linear RGB.

@@ -1,4 +1,5 @@
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -114,8 +115,9 @@ def test_a_clustering_that_another_session_begins_meanwhile_is_waited_for(make, 
     go = threading.Event()
 
     def begun_elsewhere(index, ask):
-        work = resources.groupings().work(index, ask)
-        resources.jobs().start(job.job_name(index, ask), "Grouping", lambda job: go.wait(PATIENCE) and work(job))
+        work = resources.groupings().work
+        name = job.job_name(index, ask)
+        resources.jobs().start(name, "Grouping", lambda job: go.wait(PATIENCE) and work(index, ask, job))
         return True
 
     monkeypatch.setattr(job, "_is_quick", begun_elsewhere)
@@ -153,7 +155,7 @@ def kept():
 
 def run(kept, index, ask):
     job = Job("Grouping")
-    job.run(kept.work(index, ask))
+    job.run(partial(kept.work, index, ask))
     return job.snapshot()
 
 
@@ -183,7 +185,7 @@ def test_progress_is_told_and_a_stopped_job_ends(make, kept):
                 job.stop()
 
         job.tell = note
-        job.run(kept.work(index, Ask(MOOD, 2)))
+        job.run(partial(kept.work, index, Ask(MOOD, 2)))
         assert job.snapshot().status == "stopped"
         assert 0 < told[-1].share < 1
         assert len(index.upkeep.lacking([MOOD])) == len(REVIEWS)

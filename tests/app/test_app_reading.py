@@ -21,7 +21,7 @@ from retriever.workspace import Index
 from retriever_app import readers, reading, resources
 from retriever_app.pages.groups import model as clusters
 from retriever_app.pages.groups.asked import Ask
-from retriever_app.readers import SEARCHING, AnswerRow
+from retriever_app.readers import SEARCHING
 
 WHO = "Which thing is it about?"
 HERE = ReaderPlace("chat:m", "127.0.0.1:11434", local=True, allowed=True)
@@ -79,12 +79,13 @@ def test_the_page_says_how_much_goes_where():
 
 
 def test_what_is_written_in_the_table_goes_to_its_text_and_nothing_takes_it_back():
-    rows = readers.answer_rows([(Document("a", "It  broke. " * 20), ["lid", "x"]), (Document("b", "Fine."), [])])
-    assert rows[0].beginning.startswith("It broke. It broke.")
-    assert len(rows[0].beginning) <= readers.BEGINNING + 2
-    assert rows[1] == AnswerRow("b", "Fine.", "")
+    texts = [(Document("a", "It  broke. " * 20), ["lid", "x"]), (Document("b", "Fine."), [])]
+    first, second = readers.answer_rows(texts)
+    assert first["review"].startswith("It broke. It broke.")
+    assert len(first["review"]) <= readers.BEGINNING + 2
+    assert second == {"answer": "", "review": "Fine."}
     edited = {0: {"answer": None}, 1: {"answer": " handle "}}
-    assert readers.corrections(rows, edited) == {"a": None, "b": "handle"}
+    assert readers.corrections(texts, edited) == {"a": None, "b": "handle"}
 
 
 def test_the_table_says_how_many_texts_have_no_answer_and_why():
@@ -127,7 +128,7 @@ def test_clusters_of_a_sample_show_the_estimated_share_and_never_a_raw_count(tmp
     assert first.figures.startswith("Share 20 to 31 %")
     assert "too few reviews for a share" in second.size
     assert "Share" not in second.figures
-    assert [card.more for card in (first, second)] == [part.clusters[card.number].label for card in (first, second)]
+    assert [card.more for card in (first, second)] == [card.group.label for card in (first, second)]
     assert {card.more for card in clusters.cards(found, sides, counted, everything, near)} == {
         ""
     }  # all of them were read
@@ -169,7 +170,7 @@ def test_the_search_is_begun_anew_once_the_reader_is_another(make, app, reader, 
     with Index(make(), encoder=load_encoder()) as index:
         index.teaching.allow("api.example.com")
     session = click(settle(app("search", q="lamp", instruction=WHO)), READ)  # one run of the page, and none after it
-    assert NAME in session.session_state["search: running"].name
+    assert NAME in session.session_state["search: running"][0][1]
 
 
 def test_a_link_to_an_answered_question_shows_what_is_stored_and_asks_for_the_rest_alone(make, app, reader):
@@ -290,7 +291,7 @@ def test_searches_of_other_questions_and_sessions_go_on_beside_a_language_model_
     assert "The model has read all reviews under this question" in shown(by_encoder)
     by_model = settle(settle(click(settle(app("search", q="lamp", instruction=PRODUCT)), SEND)))
     assert "The model has read all reviews under this question" in shown(by_model)
-    assert not slow.session_state["search: running"].job.snapshot().over
+    assert not slow.session_state["search: running"][1].snapshot().over
     reader.gate.set()
     assert "The model has read all reviews under this question" in shown(settle(slow))
 
@@ -323,7 +324,7 @@ def test_a_search_that_waits_for_the_texts_of_another_can_be_stopped(make, app, 
     first = click(settle(app("search", q="lamp", instruction=WHO)), SEND)
     assert reader.reached.wait(PATIENCE)
     second = click(settle(app("search", q="lamp", instruction=WHO)), SEND)
-    waiting = second.session_state["search: running"].job
+    waiting = second.session_state["search: running"][1]
     waiting.stop()
     assert waiting.wait(PATIENCE).status == "stopped"
     reader.gate.set()

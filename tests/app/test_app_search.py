@@ -84,9 +84,9 @@ def test_first_hits_show_at_once_and_settle(make, app, gated):
     settle(session)
     assert "The model has read all reviews under this question" in shown(session)
     assert "badge[love]" in shown(session)
-    job = session.session_state["search: running"].job
+    job = session.session_state["search: running"][1]
     whole(session.run())
-    assert session.session_state["search: running"].job is job
+    assert session.session_state["search: running"][1] is job
 
 
 class HalfwayEncoder(KeywordEncoder):
@@ -153,7 +153,7 @@ def test_a_search_can_be_stopped_and_continued(make, app, gated):
     session = app("search", q="lamp", instruction=MOOD)
     session.button(key="stop search").click().run()
     gated.gate.set()
-    assert session.session_state["search: running"].job.wait(PATIENCE).status == "stopped"
+    assert session.session_state["search: running"][1].wait(PATIENCE).status == "stopped"
     whole(session.run())
     assert "these are the first hits" in shown(session)
     assert "may change" not in shown(session)
@@ -255,7 +255,7 @@ def test_an_index_that_changed_is_searched_again(make, app):
 def test_a_change_right_after_the_search_is_seen(make, app):
     make(rows=REVIEWS[:2])
     session = app("search", q="kettle")
-    assert session.session_state["search: running"].job.wait(PATIENCE).over
+    assert session.session_state["search: running"][1].wait(PATIENCE).over
     make(rows=REVIEWS)
     whole(session.run())
     assert len(texts(session)) == len(REVIEWS)

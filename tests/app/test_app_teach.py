@@ -170,12 +170,12 @@ def test_a_second_press_before_the_next_review_is_drawn_does_nothing(page):
     current.label(first, "glad")
     current.label(first, "cross")
     current.skip(first)
-    current.round.leave(first)
+    current.leave(first)
     current.undo()
     current.undo()
-    assert (current.round.place, kept(folder).examples) == (0, {})
+    assert (current.place, kept(folder).examples) == (0, {})
     current.label(first, "glad")
-    assert (current.round.place, kept(folder).examples) == (1, {first: "glad"})
+    assert (current.place, kept(folder).examples) == (1, {first: "glad"})
 
 
 def test_a_review_that_was_labeled_elsewhere_meanwhile_is_passed_by(page):
@@ -192,7 +192,7 @@ def test_reviews_like_an_answer_that_is_named_later_are_chosen_at_once(make, app
     rows = [*ROWS, *({"id": f"s{number}", "text": f"The parcel came late {number}."} for number in range(3))]
     session = open_named(app, make(rows=rows, instructions=[MOOD]), answers=("love", "hate"))
     session = whole(session.text_area[0].set_value("love\nhate\nparcel: late").run())
-    offered = [one.document.id for one in session.session_state["teach: session"].round.offered]
+    offered = [one.document.id for one in session.session_state["teach: session"].offered]
     assert {offered[2][0], offered[5][0]} == {"s"}
     assert "Review 1 of 12" in shown(session)
 
@@ -262,11 +262,11 @@ def test_what_is_taught_elsewhere_while_the_page_is_open_is_kept(page):
 
 def test_reviews_are_chosen_anew_once_another_reads_the_question(page):
     folder, session = page
-    before = session.session_state["teach: session"].round.offered
+    before = session.session_state["teach: session"].offered
     with Index(folder, encoder=load_encoder()) as index:
         index.teaching.give_answers(MOOD, {row["id"]: answer(row["text"]) for row in ROWS})
     whole(session.run())
-    assert session.session_state["teach: session"].round.offered is not before
+    assert session.session_state["teach: session"].offered is not before
 
 
 @pytest.fixture

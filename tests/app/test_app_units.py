@@ -58,7 +58,7 @@ def test_clusters_count_sentences_and_their_reviews(tmp_path):
     counted = Counted(whole, count(whole, stars), stars)
     sides = clusters.read_sides(found.material.documents, columns)
     shown_cards = clusters.cards(found, sides, counted, everything, np.zeros(len(everything), np.float32))
-    assert {card.name: card.size for card in shown_cards} == {
+    assert {card.group.label: card.size for card in shown_cards} == {
         "kettle": "2 sentences of 2 reviews · 2 of 3 · 1.5 ★",
         "lamp": "2 sentences of 2 reviews · 2 of 3 · 2.0 ★",
         "toy": "2 sentences of 2 reviews · 2 of 3 · 2.5 ★",
@@ -70,4 +70,4 @@ def test_clusters_count_sentences_and_their_reviews(tmp_path):
 def test_a_plan_is_gone_on_with_as_it_was_chosen(tmp_path):
     kept = intake.keep(tmp_path, "a.csv", TWO_EACH_CSV.encode())
     intake.note(intake.Plan(kept, "a", intake.preview(kept).columns, sentences=True))
-    assert intake.unfinished(tmp_path).plans[0].sentences
+    assert intake.unfinished(tmp_path)[0][0].sentences

@@ -73,14 +73,6 @@ BADGES: dict[Status, tuple[str, str, Colour]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A sentence about the rows, and how grave it is."""
-
-    level: Level
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Measure:
     """A score before and after, in percent, the change with its 95 % interval."""
 
@@ -150,23 +142,23 @@ def preview_rows(rows: Rows) -> list[dict[str, str]]:
     ]
 
 
-def lines(findings: Findings) -> list[Line]:
-    """Describe rows in lines: what can be learned from them, and which are left out."""
-    result = []
+def lines(findings: Findings) -> list[tuple[Level, str]]:
+    """Describe rows in sentences, each with how grave it is: what can be learned, and which are left out."""
+    result: list[tuple[Level, str]] = []
     if findings.rows:
         texts = text.count(len({row.text_key for row in findings.rows}), "text")
         questions = text.count(len({row.group for row in findings.rows}), "question")
         usable = text.count(len(findings.rows), "row")
-        result.append(Line("good", f"{usable} can be used: {questions} about {texts}."))
+        result.append(("good", f"{usable} can be used: {questions} about {texts}."))
     if findings.problem is not None:
-        result.append(Line("problem", f"{findings.problem.message} {findings.problem.hint}".strip()))
+        result.append(("problem", f"{findings.problem.message} {findings.problem.hint}".strip()))
     else:
-        result += [Line("note", note) for note in few_rows(len(findings.rows))]
+        result += [("note", note) for note in few_rows(len(findings.rows))]
     listed = findings.bad[:MOST_LINES]
     for row in listed:
-        result.append(Line("problem", f"Row {row.line} is left out: {row.reason}. {_snippet(row.raw)}".strip()))
+        result.append(("problem", f"Row {row.line} is left out: {row.reason}. {_snippet(row.raw)}".strip()))
     if findings.skipped > len(listed):
-        result.append(Line("problem", f"{text.count(findings.skipped, 'row')} in all are left out."))
+        result.append(("problem", f"{text.count(findings.skipped, 'row')} in all are left out."))
     return result
 
 

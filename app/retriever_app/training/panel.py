@@ -2,23 +2,25 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
+import pyarrow as pa
 import streamlit as st
 
 from retriever.core.errors import RetrieverError
 from retriever.index import model_names
 from retriever.index.model_names import read_promotion
 from retriever.training.run.scores import Candidate
-from retriever.training.splits import ENOUGH_ROWS, LEAST_ROWS
+from retriever.training.splits import ENOUGH_ROWS, LEAST_ROWS, Findings, look_at
 from retriever_app import charts, resources, state
 from retriever_app.components import action_button, show_problem, showing_problems, theme
 from retriever_app.text import count, plain
-from retriever_app.training import model, table
-from retriever_app.training.job import Status, Training, Trainings
-from retriever_app.training.model import ChosenTraining, Line, Rows
+from retriever_app.training import model
+from retriever_app.training.job import Training, Trainings
+from retriever_app.training.model import ChosenTraining, Level, Rows
 
 _REFRESH_SECONDS = 2.0  # between looks at a training that runs
+_PREVIEWED = 200  # rows
 _HIT_CHARACTERS = 220  # of a text that are shown
 _ICONS = {
     "good": ":green[:material/check_circle:]",
@@ -107,38 +109,36 @@ def _uploaded() -> Rows | None:
 def _show(trainings: Trainings, training: Training) -> None:
     """Draw a training as it stands."""
     status = trainings.status(training)
+    if status == "failed":
+        _failure(training)
     if status in ("running", "stopping"):
         _running(trainings, training)
     elif status == "finished":
         _finished(trainings, training)
     elif training.has_states:
-        _interrupted(trainings, training, status)
+        _interrupted(trainings, training)
     else:
-        _draft(trainings, training, status)
+        _draft(trainings, training)
 
 
-def _draft(trainings: Trainings, training: Training, status: Status) -> None:
-    if status == "failed":
-        _failure(training)
+def _draft(trainings: Trainings, training: Training) -> None:
     rows = training.rows()
     left, right = st.columns([5, 3], gap="medium")
     with left:
         if model.is_editable(rows):
-            table.draw_table(training, rows)
+            _draw_table(training, rows)
             st.caption("Changes are saved as you type. The last row adds a row; marked rows can be deleted.")
         else:
-            table.draw_preview(rows)
+            _draw_preview(rows)
     with right:
-        findings = table.findings(training)
+        findings = _findings(training)
         _say(model.lines(findings))
         bases = _bases(trainings)
         base = st.selectbox("Base model", list(bases), format_func=lambda spec: bases[spec])
         _start(trainings, training, base, "Train", able=findings.problem is None and base is not None)
 
 
-def _interrupted(trainings: Trainings, training: Training, status: Status) -> None:
-    if status == "failed":
-        _failure(training)
+def _interrupted(trainings: Trainings, training: Training) -> None:
     record, steps = training.record()
     done = int(record[-1]["step"]) if record else 0
     st.text(f"Stopped after step {done} of {steps}. The training can go on from there.")
@@ -207,7 +207,7 @@ def _promote(training: Training) -> None:
 
 def _rows(trainings: Trainings, training: Training) -> None:
     with st.expander(f"The rows of {plain(training.name)}"):
-        table.draw_preview(training.rows())
+        _draw_preview(training.rows())
         with st.container(horizontal=True):
             st.download_button(
                 "Download",
@@ -264,6 +264,59 @@ def _discard(trainings: Trainings, training: Training) -> None:
         action_button("Delete for good", discard)
 
 
+def _draw_table(training: Training, stored: Rows) -> None:
+    """Draw the rows to be written in, ``stored`` as they are now; what is written is kept at once.
+
+    Another session's rows are not written over, but shown.
+    """
+    begun, known, number = (f"{training.folder} {what}" for what in ("begun with", "known", "number"))
+    changed = stored not in st.session_state.get(known, (stored,))
+    if changed:
+        st.text("The table was changed in another window. Check your last edit.")
+    key = f"{training.folder} table {st.session_state.get(number, 0)}"
+    if changed or key not in st.session_state:  # what was written in a table is forgotten where another page is shown
+        columns = {name: pa.array([str(row.get(name, "")) for row in stored], pa.string()) for name in model.COLUMNS}
+        st.session_state[begun], st.session_state[known] = pa.table(columns), (stored,)
+        st.session_state[number] = st.session_state.get(number, 0) + 1
+        key = f"{training.folder} table {st.session_state[number]}"
+    edited = st.data_editor(
+        st.session_state[begun],
+        key=key,
+        num_rows="dynamic",
+        hide_index=True,
+        height=430,
+        column_config={
+            "text": st.column_config.TextColumn("Review", width=200, help="The text of the review."),
+            "question": st.column_config.TextColumn("Question", width=140, help="A question about the review."),
+            "answer": st.column_config.TextColumn(
+                "Answer", width=120, help="The answer that the review gives, in a few words."
+            ),
+        },
+    )
+    rows = model.written(cast("pa.Table", edited).to_pylist())
+    if rows != stored:
+        st.session_state[known] = (stored, rows)  # first: a run may be cut short, and these are no other session's
+        training.write_rows(rows)
+
+
+def _draw_preview(rows: Rows) -> None:
+    """Show rows that are not to be changed."""
+    st.dataframe(model.preview_rows(rows[:_PREVIEWED]), hide_index=True)
+    if len(rows) > _PREVIEWED:
+        st.caption(f"The first {_PREVIEWED} of {len(rows):,} rows.")
+
+
+def _findings(training: Training) -> Findings:
+    """Check a training's rows as they are."""
+    changed = training.rows_file.stat()
+    return _findings_of(str(training.rows_file), (changed.st_mtime_ns, changed.st_size), training)
+
+
+@st.cache_data(show_spinner=False, max_entries=16)
+def _findings_of(file: str, changed: tuple[int, int], _training: Training) -> Findings:
+    return model.named(look_at(_training.rows_file), _training.rows_file, "The table")
+
+
 def _bases(trainings: Trainings) -> dict[str, str]:
     """List the models that can be trained on: resolved names, and what they are called."""
     bases = {}
@@ -276,10 +329,10 @@ def _bases(trainings: Trainings) -> dict[str, str]:
     return bases
 
 
-def _say(lines: Sequence[Line]) -> None:
+def _say(lines: Sequence[tuple[Level, str]]) -> None:
     """Show sentences about rows."""
-    for line in lines:
-        st.markdown(f"{_ICONS[line.level]} {plain(line.text)}")
+    for level, sentence in lines:
+        st.markdown(f"{_ICONS[level]} {plain(sentence)}")
 
 
 def _loss(training: Training) -> None:

@@ -105,14 +105,6 @@ class Plan:
 _PLANS = TypeAdapter(Plan)
 
 
-@dataclass(frozen=True, slots=True)
-class Unfinished:
-    """Plans that were begun and not finished, and the folders of those whose notes cannot be read."""
-
-    plans: list[Plan]
-    unreadable: list[Path]
-
-
 def guess_encoding(name: str, data: bytes) -> str:
     """Return the encoding a file seems to be in, a key of `corpus.encodings.ENCODINGS`.
 
@@ -198,12 +190,13 @@ def note(plan: Plan) -> None:
     write_whole(plan.file.with_name(NOTE), _PLANS.dump_json(replace(plan, file=Path(plan.name))).decode() + "\n")
 
 
-def unfinished(folder: Path) -> Unfinished:
-    """Find the plans that were begun under a folder of indexes and not finished."""
+def unfinished(folder: Path) -> tuple[list[Plan], list[Path]]:
+    """Find the plans that were begun under a folder of indexes and not finished, and folders of unreadable ones."""
     plans, unreadable = [], []
     for written in sorted((folder / UPLOADS_FOLDER).glob(f"*/{NOTE}")):
         try:
-            plan = _noted(written)
+            plan = _PLANS.validate_json(written.read_bytes())
+            plan = replace(plan, file=written.with_name(plan.name))  # beside its note, whatever else the name says
         except FileNotFoundError:  # finished or dropped meanwhile
             continue
         except (OSError, ValueError):
@@ -211,13 +204,7 @@ def unfinished(folder: Path) -> Unfinished:
         else:
             if plan.file.is_file():
                 plans.append(plan)
-    return Unfinished(plans, unreadable)
-
-
-def _noted(written: Path) -> Plan:
-    """Return the plan of a note. Nothing of the file's name but its last part counts: it lies beside the note."""
-    plan = _PLANS.validate_json(written.read_bytes())
-    return replace(plan, file=written.with_name(plan.name))
+    return plans, unreadable
 
 
 def discard(folder: Path) -> None:
@@ -225,42 +212,38 @@ def discard(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def indexing(plan: Plan, path: Path, encoders: EncoderPool) -> Callable[[Job], IndexingReport]:
-    """Return the work of indexing a kept file; it reports its `Progress`, and stops between batches.
+def index_file(plan: Plan, path: Path, encoders: EncoderPool, job: Job) -> IndexingReport:
+    """Index a kept file as a job, which reports its `Progress`, and stops between batches.
 
     ``encoders`` gives those of a new index in the folder ``path``, or those that an index describes.
     """
+    job.tell(Progress(LOADING))
+    tell = _telling(job, count_rows([plan.file]), len(plan.instructions))
+    ended = False
 
-    def work(job: Job) -> IndexingReport:
-        job.tell(Progress(LOADING))
-        tell = _telling(job, count_rows([plan.file]), len(plan.instructions))
-        ended = False
+    def rows() -> Iterator[Document | BadRow]:
+        nonlocal ended
+        for row in _documents(plan.file, plan.columns):
+            job.check()
+            yield row
+        ended = True
 
-        def rows() -> Iterator[Document | BadRow]:
-            nonlocal ended
-            for row in _documents(plan.file, plan.columns):
-                job.check()
-                yield row
-            ended = True
+    def follow(report: IndexingReport) -> None:
+        tell(report)
+        if ended:
+            job.check()
 
-        def follow(report: IndexingReport) -> None:
-            tell(report)
-            if ended:
-                job.check()
-
-        known = is_index(path)
-        question, base = (None, None) if known else (encoders.default(), encoders.plain())
-        options = IndexingOptions(units="sentences" if plan.sentences and not known else None, raw=True)
-        with calling(plan.file, plan.name), Index(path, encoder=question, plain=base, load=encoders.described) as index:
-            try:
-                report = index.add(rows(), instructions=plan.instructions, options=options, progress=follow)
-            finally:
-                if is_index(path):
-                    set_columns(index, plan.columns)
-        discard(plan.file.parent)
-        return report
-
-    return work
+    known = is_index(path)
+    question, base = (None, None) if known else (encoders.default(), encoders.plain())
+    options = IndexingOptions(units="sentences" if plan.sentences and not known else None, raw=True)
+    with calling(plan.file, plan.name), Index(path, encoder=question, plain=base, load=encoders.described) as index:
+        try:
+            report = index.add(rows(), instructions=plan.instructions, options=options, progress=follow)
+        finally:
+            if is_index(path):
+                set_columns(index, plan.columns)
+    discard(plan.file.parent)
+    return report
 
 
 def _telling(job: Job, total: int | None, instructions: int) -> Callable[[IndexingReport], None]:

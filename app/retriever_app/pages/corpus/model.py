@@ -51,11 +51,7 @@ def preview_rows(preview: Preview, columns: Columns) -> list[dict[str, object]]:
 def time_line(reviews: int, instructions: int, rate: float | None, under: float | None) -> str:
     """Say how long an indexing takes, and what the instructions add to it; empty where that was never measured.
 
-    Args:
-        reviews: how many are indexed.
-        instructions: under how many the model reads them besides.
-        rate: seconds that a review takes as it is; None where nobody knows.
-        under: seconds that it takes under an instruction.
+    A review takes ``rate`` seconds as it is and ``under`` seconds under an instruction; None where nobody knows.
     """
     if rate is None:
         return ""
@@ -93,12 +89,7 @@ def known_line(known: int, looked_at: int, index: str) -> str:
 
 
 def report_line(report: IndexingReport, seconds: float) -> str:
-    """Describe the result of an indexing in words.
-
-    Args:
-        report: of it.
-        seconds: that it took in all, with the loading of the model.
-    """
+    """Describe the result of an indexing, which took so long in all, with the loading of the model."""
     parts = [
         f"{text.count(report.added, 'review')} added",
         f"{report.updated:,} updated" if report.updated else "",
@@ -131,20 +122,16 @@ def skipped_rows(quarantined: Sequence[Mapping[str, object]]) -> list[dict[str, 
 def profile_facts(profile: Profile) -> dict[str, str]:
     """Return the counts of a corpus by their labels; those it has none of are empty."""
     first, last = profile.days or ("", "")
+    stars = sum(stars * count for stars, count in profile.stars.items()) / (sum(profile.stars.values()) or 1)
     return {
         "Reviews": f"{profile.documents:,}",
         "Duplicate texts": f"{profile.duplicates:,}",
         "Products": f"{len(profile.products):,}" if profile.products else "",
         "Categories": f"{len(profile.categories):,}" if profile.categories else "",
-        "Mean stars": f"{mean_stars(profile):.1f}" if profile.stars else "",
+        "Mean stars": f"{stars:.1f}" if profile.stars else "",
         "From": first,
         "To": last,
     }
-
-
-def mean_stars(profile: Profile) -> float:
-    """Return the mean rating."""
-    return sum(stars * count for stars, count in profile.stars.items()) / sum(profile.stars.values())
 
 
 def star_counts(profile: Profile) -> dict[str, int]:

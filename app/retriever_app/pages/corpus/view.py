@@ -14,8 +14,8 @@ from retriever.index.profiling import Columns, Profile
 from retriever.serving.jobs import Job
 from retriever.workspace import Index
 from retriever_app import charts, example_file, questions, resources, state, text
+from retriever_app.background import seconds_a_text
 from retriever_app.components import action_button, facts, show_problem, showing_problems, theme, watch
-from retriever_app.estimates import seconds_a_text
 from retriever_app.filters import Filters
 from retriever_app.pages.corpus import job as intake
 from retriever_app.pages.corpus import model
@@ -68,8 +68,7 @@ def _indexings() -> None:
     seen = time.monotonic() - model.SEEN_SECONDS
     done = st.session_state.get(_DONE, {})
     st.session_state[_DONE] = {index: told for index, told in done.items() if told[-1] > seen}
-    unfinished = intake.unfinished(resources.folder().folder)
-    waiting = list(unfinished.plans)
+    waiting, unreadable = intake.unfinished(resources.folder().folder)
     for name, job in resources.jobs().named("index ").items():
         plan = next((plan for plan in waiting if plan == job.about), None)
         if job.snapshot().over:
@@ -81,7 +80,7 @@ def _indexings() -> None:
     _done()
     for plan in waiting:
         _waiting(plan, f"The indexing of {plan.name} was not finished.")
-    for folder in unfinished.unreadable:
+    for folder in unreadable:
         with st.container(border=True):
             st.text("An indexing was not finished, and its plan cannot be read. Drop the file again.")
             st.button("Discard", key=f"leave {folder.name}", on_click=intake.discard, args=(folder,))
@@ -158,7 +157,7 @@ def _discard(plan: Plan) -> None:
 
 
 def _start(plan: Plan) -> None:
-    work = intake.indexing(plan, resources.folder().new(plan.index), resources.encoders())
+    work = partial(intake.index_file, plan, resources.folder().new(plan.index), resources.encoders())
     resources.jobs().start(f"index {plan.index}", f"Indexing {plan.name} into {plan.index}", work, about=plan)
 
 

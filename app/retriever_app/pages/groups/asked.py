@@ -13,16 +13,13 @@ OWN = -1
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One grouping that is wanted.
+    """One grouping that is wanted; fields that `Grouping` has too mean the same.
 
     Attributes:
-        groups: how many; 0 for the number that sets them most apart.
         into: names of categories; empty for groups that are found.
-        several: whether a review may be in several of them.
         where: a filter over metadata that all reviews pass.
-        read: texts to read, where a language model reads the instruction.
-        saved: the name of a saved grouping, in the place of all else; empty for a new one.
-        edited: which of its changes hold.
+        saved: in the place of all else.
+        edited: which changes of the saved grouping hold.
         stored: whether it is made of what is stored, and nothing is sent to a language model.
     """
 

@@ -1,6 +1,6 @@
 """Every group's share in one part of the reviews against another: two periods, products, categories or ratings."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,20 +29,8 @@ class Compared:
     after: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What tells reviews apart: its values in the order they are offered, and (n,) that of every review, or empty."""
-
-    values: Sequence[str]
-    of: NDArray[np.object_]
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What differs: sentences, and a row of a table for every group, the largest difference first."""
-
-    sentences: Sequence[str]
-    rows: Sequence[dict[str, object]]
+Parts = NDArray[np.object_]
+"""Of every review (n,) the value that tells it apart from others; empty where it has none."""
 
 
 def parts_of(groups: Groups, columns: Columns) -> dict[By, Parts]:
@@ -56,16 +44,21 @@ def parts_of(groups: Groups, columns: Columns) -> dict[By, Parts]:
         "category": ["" if category is None else str(category) for category in categories],
         "stars": ["" if rating is None else f"{int(rating + 0.5)} {text.STAR}" for rating in sides.stars],
     }
-    parts = {by: Parts(sorted(set(filter(None, of))), np.array(of, dtype=object)) for by, of in found.items()}
-    return {by: part for by, part in parts.items() if len(part.values) > 1}
+    return {by: np.array(of, dtype=object) for by, of in found.items() if len(_values(of)) > 1}
 
 
-def change(groups: Groups, by: By, parts: Parts, before: str, after: str) -> Change:
-    """Compare two parts of the reviews; a review counts in every group that it is in.
+def _values(parts: Iterable[str]) -> list[str]:
+    """Return the values of parts in the order they are offered."""
+    return sorted(set(filter(None, parts)))
 
-    Of two periods, new is a group whose first reviews are of the second one, with reviews of other groups before it.
+
+def change(groups: Groups, by: By, parts: Parts, before: str, after: str) -> tuple[list[str], list[dict[str, object]]]:
+    """Compare two parts of the reviews: sentences, and a table of all groups, the largest difference first.
+
+    A review counts in every group that it is in. Of two periods, new is a group whose first reviews are of the second
+    one, with reviews of other groups before it.
     """
-    inside, outside = parts.of == after, parts.of == before
+    inside, outside = parts == after, parts == before
     changes = compared(groups, [Part(after, before, inside, outside)])
     names = dict(zip(groups.numbers, groups.names, strict=True))
     rows: list[dict[str, object]] = [
@@ -81,12 +74,12 @@ def change(groups: Groups, by: By, parts: Parts, before: str, after: str) -> Cha
     ]
     new = _new(groups, parts, after) if by == "date" else []
     sizes = f"{before}: {text.count(int(outside.sum()), 'review')}. {after}: {text.count(int(inside.sum()), 'review')}."
-    return Change([sizes, *([f"New in {after}: {text.listed(new)}."] if new else [])], rows)
+    return [sizes, *([f"New in {after}: {text.listed(new)}."] if new else [])], rows
 
 
 def _new(groups: Groups, parts: Parts, period: str) -> list[str]:
     """Name the groups that begin in a period."""
-    inside, earlier = parts.of == period, (parts.of != "") & (parts.of < period)
+    inside, earlier = parts == period, (parts != "") & (parts < period)
     return [
         name
         for name, members in zip(groups.names, groups.members, strict=True)
@@ -103,22 +96,17 @@ def draw(groups: Groups, columns: Columns) -> None:
     if by not in offered:
         by = next(iter(offered))
         state.change(Compared, by=by)
-    _settle(offered[by])
+    values, known = _values(offered[by]), state.current(Compared)
+    for field, usual in zip(("before", "after"), values[-2:], strict=True):
+        if getattr(known, field) not in values:
+            state.change(Compared, **{field: usual})
     with st.expander("Compare two parts", icon=":material/compare_arrows:"):
         with st.container(horizontal=True):
             st.selectbox("By", list(offered), key=state.key(Compared, "by"), format_func=TITLES.__getitem__, width=140)
             for label, field in (("From", "before"), ("To", "after")):
-                st.selectbox(label, offered[by].values, key=state.key(Compared, field), width=200)
+                st.selectbox(label, values, key=state.key(Compared, field), width=200)
         chosen = state.current(Compared)
-        found = change(groups, by, offered[by], chosen.before, chosen.after)
-        for sentence in found.sentences:
+        sentences, rows = change(groups, by, offered[by], chosen.before, chosen.after)
+        for sentence in sentences:
             st.text(sentence)
-        st.dataframe(found.rows, hide_index=True)
-
-
-def _settle(parts: Parts) -> None:
-    """Choose the last two values where none are chosen that are there."""
-    chosen, last = state.current(Compared), parts.values[-2:]
-    for field, usual in zip(("before", "after"), last, strict=True):
-        if getattr(chosen, field) not in parts.values:
-            state.change(Compared, **{field: usual})
+        st.dataframe(rows, hide_index=True)

@@ -47,48 +47,36 @@ def offer_undo(index: Index, name: str) -> None:
     action_button(label, undo, disabled=not changes, icon=":material/undo:", help=changes[-1] if changes else None)
 
 
-def group_menu(index: Index, name: str, found: Clustering) -> Callable[[GroupCard], None]:
-    """Return what draws the changes of a group of a saved grouping: another name, merge, split."""
+def group_menu(index: Index, name: str, found: Clustering, card: GroupCard) -> None:
+    """Draw the changes of a group of a saved grouping: another name, merge, split."""
+    own = card.group.number
+    others = {group.number: group.label for group in model.in_order(found) if group.number != own}
+    number, label, into = str(ordinal(own)), f"name {own}", f"into {own}"
 
-    def draw(card: GroupCard) -> None:
-        others = {group.number: group.label for group in model.in_order(found) if group.number != card.number}
-        with st.popover("Change", key=f"change {card.number}", type="tertiary"):
-            _draw_changes(index, name, card, others)
+    def offer(change: str, edits: Callable[[], ClusterEdits]) -> None:
+        action_button(change, lambda: index.clusterings.edit(name, edits()), key=f"{change} {own}")
 
-    return draw
-
-
-def _draw_changes(index: Index, name: str, card: GroupCard, others: dict[int, str]) -> None:
-    number, label, into = str(ordinal(card.number)), f"name {card.number}", f"into {card.number}"
-    st.text_input("Name", card.name, 100, label)
-    _button("Rename", index, name, card.number, lambda: ClusterEdits(rename={number: st.session_state[label]}))
-    if others:
-        st.selectbox("Merge with", list(others), key=into, format_func=others.__getitem__)
-        merge = lambda: ClusterEdits(merge=[[number, str(ordinal(st.session_state[into]))]])  # noqa: E731
-        _button("Merge", index, name, card.number, merge)
-    _button("Split in two", index, name, card.number, lambda: ClusterEdits(split={number: 2}))
+    with st.popover("Change", key=f"change {own}", type="tertiary"):
+        st.text_input("Name", card.group.label, 100, label)
+        offer("Rename", lambda: ClusterEdits(rename={number: st.session_state[label]}))
+        if others:
+            st.selectbox("Merge with", list(others), key=into, format_func=others.__getitem__)
+            offer("Merge", lambda: ClusterEdits(merge=[[number, str(ordinal(st.session_state[into]))]]))
+        offer("Split in two", lambda: ClusterEdits(split={number: 2}))
 
 
-def _button(label: str, index: Index, name: str, number: int, edits: Callable[[], ClusterEdits]) -> None:
-    action_button(label, lambda: index.clusterings.edit(name, edits()), key=f"{label} {number}")
-
-
-def move_menu(index: Index, name: str, found: Clustering, chosen: tuple[int, ...]) -> Callable[[Card], None]:
-    """Return what draws where else a review of a saved grouping can go."""
+def move_menu(index: Index, name: str, found: Clustering, chosen: tuple[int, ...], card: Card) -> None:
+    """Draw where else than to the chosen group a review of a saved grouping can go."""
     others = [group for group in model.in_order(found) if (group.number,) != chosen]
     targets = {str(ordinal(group.number)): group.label for group in others} | {"none": _NONE}
-
-    def draw(card: Card) -> None:
-        key = f"move {card.id}"
-        move = lambda: index.clusterings.edit(name, ClusterEdits(move={card.id: st.session_state[key]}))  # noqa: E731
-        st.menu_button(
-            "Move to",
-            list(targets),
-            key=key,
-            on_click=attempt,
-            args=(move,),
-            type="tertiary",
-            format_func=lambda number: plain(targets[number]),
-        )
-
-    return draw
+    key = f"move {card.id}"
+    move = lambda: index.clusterings.edit(name, ClusterEdits(move={card.id: st.session_state[key]}))  # noqa: E731
+    st.menu_button(
+        "Move to",
+        list(targets),
+        key=key,
+        on_click=attempt,
+        args=(move,),
+        type="tertiary",
+        format_func=lambda number: plain(targets[number]),
+    )

@@ -25,20 +25,12 @@ _BAR, _HEIGHT = 20, 180  # pixels of a bar in a list, and of a chart of months
 class Facets:
     """What was clicked in the charts; nothing of one lets everything pass.
 
-    Attributes:
-        only_stars: whole stars.
-        only_product: products.
-        only_month: months as 2024-05, or quarters or years where there are many months.
+    Months are written as 2024-05, and are quarters or years where there are many.
     """
 
     only_stars: tuple[int, ...] = ()
     only_product: tuple[str, ...] = ()
     only_month: tuple[str, ...] = ()
-
-    @property
-    def any(self) -> bool:
-        """Whether anything was clicked."""
-        return bool(self.only_stars or self.only_product or self.only_month)
 
     @property
     def said(self) -> list[str]:
@@ -77,13 +69,9 @@ def passing(sides: Sides, facets: Facets, *, but: Facet | None = None) -> NDArra
 
 
 def bars(sides: Sides, facets: Facets, facet: Facet, within: NDArray[np.bool_]) -> list[Bar]:
-    """Return the bars of a facet's chart; nothing where all reviews are alike in it.
+    """Return the bars of a facet's chart, which does not filter itself; nothing where all reviews are alike in it.
 
-    Args:
-        sides: of the reviews.
-        facets: what was clicked.
-        facet: the one to chart; it does not filter itself.
-        within: (n,) the reviews that were chosen otherwise, on the map say.
+    ``within`` (n,) are the reviews that were chosen otherwise, on the map say.
     """
     values = values_of(sides, facet)
     whole = Counter(value for value in values if value is not None)

@@ -6,9 +6,10 @@ Groupings are kept while the documents they are of stay as they are.
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -23,17 +24,15 @@ from retriever.clusters.map import map_places
 from retriever.clusters.report import make_report, model_names, render
 from retriever.core.types import Ids
 from retriever.index.asking.limits import ReadingLimits
-from retriever.serving.jobs import Job, Snapshot, Work
+from retriever.serving.jobs import Job, Snapshot
 from retriever.workspace import Index, limited
 from retriever_app import readers, reading, resources, text
-from retriever_app.background import FOREGROUND, READING, Progress, reporting
+from retriever_app.background import FOREGROUND, READING, Progress, expected_seconds, promise, reporting, taking_turns
 from retriever_app.components import show_problem, watch
-from retriever_app.estimates import expected_seconds, promise
 from retriever_app.pages.groups.asked import AT_ONCE, Ask
 
 MOST_KEPT = 8
 _GROUPING = "Grouping the reviews"
-_STOP_SECONDS = 0.2  # between looks at whether the job was stopped while it waits
 _WAIT_SECONDS = 0.6  # a page waits, so that what is quick shows no progress
 _GO = "groups: go"
 _NOTHING = ReadingLimits(texts=0)  # lets what is stored be grouped, and nothing be sent
@@ -73,6 +72,13 @@ class _Kept:
     drawn: Drawn
     revision: int
 
+    def holds(self, index: Index) -> bool:
+        """Return whether the documents are unchanged; looked at only where the index has changed at all."""
+        revision = index.revision
+        if self.revision != revision and index.clusterings.still_holds(self.drawn.found):
+            self.revision = revision
+        return self.revision == revision
+
 
 class GroupingCache:
     """The last groupings, by index and request; of those that encoders read for, one is worked out at a time."""
@@ -89,65 +95,42 @@ class GroupingCache:
             kept = self._kept.get(name)
             if kept is not None:
                 self._kept.move_to_end(name)
-        return kept.drawn if kept is not None and _holds(index, kept) else None
+        return kept.drawn if kept is not None and kept.holds(index) else None
 
-    def work(self, index: Index, ask: Ask) -> Work:
-        """Return the work of a job after which `find` knows a grouping; stopped, it has kept whole batches."""
-
-        def work(job: Job) -> None:
-            job.tell(Progress("Waiting for other groups"))
-            with nullcontext() if asks(index, ask) else self._one_at_a_time(job):
-                self._draw(job, index, ask)
-
-        return work
-
-    def _draw(self, job: Job, index: Index, ask: Ask) -> None:
-        """Work a grouping out, unless it is known by now."""
-        if self.find(index, ask) is not None:
-            return
-        found = _saved(job, index, ask) if ask.saved else _made(job, index, ask)
-        job.check()
-        job.tell(Progress("Drawing the map"))
-        with FOREGROUND.waited_for():
-            places, near = map_places(found), _nearness(found)
-        bare = replace(found, material=replace(found.material, vectors=found.material.vectors[:0]))
-        revision = index.revision if ask.saved else -1  # saved groups stay in their view, whatever serves by now
-        self._keep(index, ask, Drawn(bare, places, near, next(_numbers)), revision)
+    def work(self, index: Index, ask: Ask, job: Job) -> None:
+        """Work a grouping out as a job, unless `find` knows it by its turn; stopped, it has kept whole batches."""
+        job.tell(Progress("Waiting for other groups"))
+        with nullcontext() if asks(index, ask) else taking_turns(self._turn, job):
+            if self.find(index, ask) is not None:
+                return
+            found = _made(job, index, ask)
+            job.check()
+            job.tell(Progress("Drawing the map"))
+            with FOREGROUND.waited_for():
+                places, near = map_places(found), _nearness(found)
+            bare = replace(found, material=replace(found.material, vectors=found.material.vectors[:0]))
+            revision = index.revision if ask.saved else -1  # saved groups stay in their view, whatever serves by now
+            name = _name(index, ask)
+            with self._lock:
+                self._kept[name] = _Kept(Drawn(bare, places, near, next(_numbers)), revision)
+                self._kept.move_to_end(name)
+                while len(self._kept) > MOST_KEPT:
+                    self._kept.popitem(last=False)
 
     def forget(self, index: Index, ask: Ask) -> None:
         """Drop a grouping, so that it is worked out again."""
         with self._lock:
             self._kept.pop(_name(index, ask), None)
 
-    def _keep(self, index: Index, ask: Ask, drawn: Drawn, revision: int) -> None:
-        name = _name(index, ask)
-        with self._lock:
-            self._kept[name] = _Kept(drawn, revision)
-            self._kept.move_to_end(name)
-            while len(self._kept) > MOST_KEPT:
-                self._kept.popitem(last=False)
-
-    @contextmanager
-    def _one_at_a_time(self, job: Job) -> Iterator[None]:
-        while not self._turn.acquire(timeout=_STOP_SECONDS):
-            job.check()
-        try:
-            yield
-        finally:
-            self._turn.release()
-
 
 def _name(index: Index, ask: Ask) -> tuple[str, str, Ask]:
     return (index.identity, reading.serving_name(index, ask.instruction), ask)
 
 
-def _saved(job: Job, index: Index, ask: Ask) -> Clustering:
-    """Return a saved grouping as it is now."""
-    return index.clusterings.get(ask.saved, progress=reporting(job, READING, first=_GROUPING, last=_GROUPING))
-
-
 def _made(job: Job, index: Index, ask: Ask) -> Clustering:
-    """Return a new grouping."""
+    """Return a new grouping, or a saved one as it is now."""
+    if ask.saved:
+        return index.clusterings.get(ask.saved, progress=reporting(job, READING, first=_GROUPING, last=_GROUPING))
     if len(lacking(index, ask)):
         index.upkeep.complete([ask.instruction], where=ask.where, progress=reporting(job, READING))
     job.check()
@@ -204,15 +187,10 @@ def ready(index: Index, ask: Ask) -> Drawn | None:
     answers, drawn = index.teaching.answers_status(ask.instruction).answers, None
     if answers:
         drawn = _ready(index, replace(ask, read=min(answers, ask.read), stored=True))
-    if not answers or (drawn is not None and _lacks(index, ask, drawn)):
+    more = sending.number(index.teaching.answers_status(ask.instruction))
+    if not answers or (drawn is not None and (more or drawn.found.fault)):  # sending would make other groups
         reading.ask_for_rest(index, ask.instruction, sending)
     return drawn
-
-
-def _lacks(index: Index, ask: Ask, drawn: Drawn) -> bool:
-    """Return whether a grouping of what is stored would be another one if something was sent."""
-    number = readers.grouping(ask.read).number(index.teaching.answers_status(ask.instruction))
-    return bool(number or drawn.found.fault)
 
 
 def _ready(index: Index, ask: Ask) -> Drawn | None:
@@ -226,7 +204,7 @@ def _ready(index: Index, ask: Ask) -> Drawn | None:
     if job is None or (wanted and job.snapshot().over):
         if not wanted and not ask.saved and not _is_quick(index, ask):
             return None
-        job = jobs.join(name, "Grouping", resources.groupings().work(index, ask))
+        job = jobs.join(name, "Grouping", partial(resources.groupings().work, index, ask))
     snapshot = job.wait(_WAIT_SECONDS)
     if not snapshot.over:
         watch(job)
@@ -244,14 +222,9 @@ def job_name(index: Index, ask: Ask) -> str:
 
 
 def report_file(index: Index, drawn: Drawn, groups: Groups, kind: str, *, only: str = "") -> bytes:
-    """Return the report of a grouping as a file's bytes.
+    """Return the report of a grouping as the bytes of a file, html or md.
 
-    Args:
-        index: it is of.
-        drawn: the grouping.
-        groups: what the numbers are of.
-        kind: html or md.
-        only: how the reviews were chosen, for people.
+    The numbers are of the groups; ``only`` says for people how their reviews were chosen.
     """
     found, status = drawn.found, resources.status(index)
     numbers = numbers_of(index, groups, usual_segments(index))
@@ -285,11 +258,3 @@ def _say_why(snapshot: Snapshot) -> None:
     else:
         st.text("The reviews have changed in the meantime.")
     st.button("Continue" if snapshot.status == "stopped" else "Group again", type="primary", on_click=go)
-
-
-def _holds(index: Index, kept: _Kept) -> bool:
-    """Return whether the documents are unchanged; looked at only where the index has changed at all."""
-    revision = index.revision
-    if kept.revision != revision and index.clusterings.still_holds(kept.drawn.found):
-        kept.revision = revision
-    return kept.revision == revision

@@ -14,6 +14,7 @@ from retriever.clusters.clustering import Cluster, Clustering
 from retriever.clusters.index_numbers import Counted
 from retriever.clusters.map import middle_of
 from retriever.clusters.numbers import GroupNumbers
+from retriever.clusters.periods import all_periods
 from retriever.clusters.quotes import quotes_of, typical_words, words_of
 from retriever.clusters.references import NONE
 from retriever.clusters.saved import SavedClustering
@@ -56,8 +57,6 @@ class GroupCard:
     """A group as a card.
 
     Attributes:
-        alert: what speaks against the group; empty for nothing.
-        description: what belongs to it; empty where nobody said.
         size: how many reviews, which share of all, their stars, and how many are new.
         figures: the share and the impact on the stars, each with its interval; no share where the name does not hold.
         quotes: what they typically say.
@@ -65,10 +64,7 @@ class GroupCard:
         more: a query whose hits are more of it, read as they are needed; empty where all reviews were read.
     """
 
-    number: int
-    name: str
-    alert: str
-    description: str
+    group: Cluster
     size: str
     figures: str
     tally: Tally
@@ -129,7 +125,7 @@ def cards(
 
     Args:
         found: the groups.
-        sides: of every row.
+        sides: (n,) of every row.
         counted: those of the rows that pass, as whole reviews.
         passing: (n,) the rows that are shown.
         nearness: (n,) of every row to its group's centre.
@@ -146,10 +142,7 @@ def cards(
         tally = _tally(found, sides, inside)
         result.append(
             GroupCard(
-                number=group.number,
-                name=group.label,
-                alert=group.alert,
-                description=group.description,
+                group=group,
                 size=_size(found, group, by_number[group.number], interval, int(inside.sum()), tally.mean),
                 figures=figures(by_number[group.number], interval),
                 tally=tally,
@@ -177,8 +170,14 @@ def _share_of_all(found: Clustering, group: Cluster, numbers: GroupNumbers, *, e
 def _tally(found: Clustering, sides: Sides, inside: NDArray[np.bool_]) -> Tally:
     """Count the stars and months of the reviews of some rows (n,), each review once."""
     first = {found.material.parents[row]: row for row in reversed(np.flatnonzero(inside).tolist())}
-    stars, days = [sides.stars[row] for row in first.values()], [sides.days[row] for row in first.values()]
-    return tally_of(stars, days, scale_of(sides.stars), months_of(sides.days))
+    rated = [rating for row in first.values() if (rating := sides.stars[row]) is not None]
+    ratings = Counter(int(rating + 0.5) for rating in rated)
+    months = Counter(day[:7] for row in first.values() if (day := sides.days[row]))
+    return Tally(
+        ratings={rating: ratings[rating] for rating in scale_of(sides.stars)},
+        mean=sum(rated) / len(rated) if rated else None,
+        months={month: months[month] for month in all_periods(filter(None, sides.days), "month")},
+    )
 
 
 def _size(
@@ -204,9 +203,7 @@ def _size(
 def figures(numbers: GroupNumbers, interval: Interval | None) -> str:
     """Describe a group's share and what the mean stars of all would be without it, each with its 95 % interval.
 
-    Args:
-        numbers: of the group.
-        interval: its share of all; None where too few reviews were read to tell.
+    The interval is that of the share; None where too few reviews were read to tell.
     """
     share = "" if interval is None else f"Share {round(100 * interval.low)} to {round(100 * interval.high)} %"
     if numbers.impact is None:
@@ -222,16 +219,13 @@ def figures(numbers: GroupNumbers, interval: Interval | None) -> str:
 
 def read_sides(documents: Iterable[Document], columns: Columns) -> Sides:
     """Read of every document what the charts count."""
-    stars: list[float | None] = []
-    days: list[str | None] = []
-    products: list[str | None] = []
-    for document in documents:
-        values = values_by_name(document.metadata)
-        stars.append(star_value(values.get(columns.stars)))
-        days.append(iso_date(values.get(columns.date)))
-        product = values.get(columns.product)
-        products.append(None if product is None else str(product))
-    return Sides(stars, days, products)
+    fields = [values_by_name(document.metadata) for document in documents]
+    products = [values.get(columns.product) for values in fields]
+    return Sides(
+        [star_value(values.get(columns.stars)) for values in fields],
+        [iso_date(values.get(columns.date)) for values in fields],
+        [None if product is None else str(product) for product in products],
+    )
 
 
 def scale_of(stars: Iterable[float | None]) -> list[int]:
@@ -243,29 +237,6 @@ def scale_of(stars: Iterable[float | None]) -> list[int]:
     return list(range(most, 0 if min(known) >= 1 else -1, -1))
 
 
-def months_of(days: Iterable[str | None]) -> list[str]:
-    """Return every month from the first to the last day, as 2024-05."""
-    known = [day[:7] for day in days if day]
-    if not known:
-        return []
-    months = np.arange(np.datetime64(min(known)), np.datetime64(max(known)) + 1)
-    return [str(month) for month in months]
-
-
-def tally_of(
-    stars: Sequence[float | None], days: Sequence[str | None], scale: Sequence[int], months: Sequence[str]
-) -> Tally:
-    """Count the stars and days of some reviews, on a scale and over months."""
-    known = [rating for rating in stars if rating is not None]
-    ratings = Counter(int(rating + 0.5) for rating in known)
-    written = Counter(day[:7] for day in days if day)
-    return Tally(
-        ratings={rating: ratings[rating] for rating in scale},
-        mean=sum(known) / len(known) if known else None,
-        months={month: written[month] for month in months},
-    )
-
-
 def points(found: Clustering, places: NDArray[np.float32]) -> dict[str, Any]:
     """Return the columns of the map's points; a point's group is its place among the map's marks."""
     place = {group.number: row for row, group in enumerate(found.clusters)}
@@ -273,7 +244,7 @@ def points(found: Clustering, places: NDArray[np.float32]) -> dict[str, Any]:
         "x": places[:, 0],
         "y": places[:, 1],
         "cluster": np.array([place.get(number, len(place)) for number in found.labels.tolist()], dtype=np.int32),
-        "review": [short(document.text, _TIP) for document in found.material.documents],
+        "review": [text.beginning(document.text, _TIP) for document in found.material.documents],
     }
 
 
@@ -312,9 +283,3 @@ def rows(found: Clustering, chosen: Sequence[int]) -> list[dict[str, object]]:
 def names_of(found: Clustering, chosen: Sequence[int]) -> str:
     """Name some groups."""
     return text.listed([group.label for group in in_order(found) if group.number in chosen])
-
-
-def short(value: str, most: int) -> str:
-    """Return the beginning of a text on one line, cut between words."""
-    line = " ".join(value.split())
-    return line if len(line) <= most else f"{line[:most].rsplit(' ', 1)[0]} …"

@@ -112,7 +112,7 @@ def draw_cards(
     menu: Callable[[GroupCard], None] | None,
 ) -> None:
     """Draw the groups as cards, or those chosen, each of its reviews that pass (n,); ``menu`` draws its changes."""
-    listed = [card for card in _cards(drawn, columns, passing) if not chosen or card.number in chosen]
+    listed = [card for card in _cards(drawn, columns, passing) if not chosen or card.group.number in chosen]
     everything = st.session_state.get(_ALL) == drawn.number
     first = listed if everything else listed[:MOST_CARDS]
     for card in first:
@@ -127,17 +127,17 @@ def draw_cards(
 def _draw_card(card: GroupCard, question: str, menu: Callable[[GroupCard], None] | None, *, can_choose: bool) -> None:
     """Draw a group as a card: to be chosen, with what its reviews say; or chosen, with the reviews below it."""
     with st.container(border=True, gap="small"):
-        if card.alert:
-            st.markdown(f":orange[:material/warning: {text.plain(card.alert)}]")
+        if card.group.alert:
+            st.markdown(f":orange[:material/warning: {text.plain(card.group.alert)}]")
         with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
             with st.container(gap=None, width="stretch"):
-                st.markdown(f"**{text.plain(card.name)}**")
-                for line in filter(None, (card.size, card.description, card.figures)):
+                st.markdown(f"**{text.plain(card.group.label)}**")
+                for line in filter(None, (card.size, card.group.description, card.figures)):
                     st.caption(text.plain(line))
             with st.container(horizontal=True, width="content"):
                 if can_choose:
-                    choose = partial(state.change, Grouping, clusters=(card.number,))
-                    st.button("Read", key=f"choose {card.number}", type="tertiary", on_click=choose)
+                    choose = partial(state.change, Grouping, clusters=(card.group.number,))
+                    st.button("Read", key=f"choose {card.group.number}", type="tertiary", on_click=choose)
                 if menu is not None:
                     menu(card)
         _draw_tally(card)
@@ -153,17 +153,17 @@ def _draw_card(card: GroupCard, question: str, menu: Callable[[GroupCard], None]
 
 def _draw_tally(card: GroupCard) -> None:
     """Draw the stars and the months of a group's reviews side by side; nothing where they have neither."""
-    tally, shades = card.tally, theme()
+    tally, group, shades = card.tally, card.group, theme()
     if not tally.ratings and not tally.months:
         return
     left, right = st.columns(2, gap="medium")
     if tally.ratings:
         counts = {f"{stars} {text.STAR}": number for stars, number in tally.ratings.items()}
-        spec = charts.bar_chart(counts, shades.of(card.number), shades, shares=True)
-        left.vega_lite_chart(spec=spec, alt=f"Stars of the reviews of {card.name}", key=f"stars {card.number}")
+        spec = charts.bar_chart(counts, shades.of(group.number), shades, shares=True)
+        left.vega_lite_chart(spec=spec, alt=f"Stars of the reviews of {group.label}", key=f"stars {group.number}")
     if tally.months:
-        spec = charts.time_chart(tally.months, shades.of(card.number), shades, height=92)
-        right.vega_lite_chart(spec=spec, alt=f"Reviews of {card.name} over time", key=f"trend {card.number}")
+        spec = charts.time_chart(tally.months, shades.of(group.number), shades, height=92)
+        right.vega_lite_chart(spec=spec, alt=f"Reviews of {group.label} over time", key=f"trend {group.number}")
 
 
 @contextmanager

@@ -49,7 +49,7 @@ def _let_go_elsewhere(index: Index, where: str | None) -> None:
     if st.session_state.get(_LAST, reviews) != reviews and not state.follows_link():
         state.current(Grouping)
         panels.clear_selection()
-        _clear_facets()
+        state.clear(Facets)
     st.session_state[_LAST] = reviews
 
 
@@ -79,14 +79,9 @@ def _ask(index: Index, grouping: Grouping) -> None:
             on_change=panels.clear_selection,
         )
     if grouping.groups == OWN:
-        _ask_categories()
-
-
-def _ask_categories() -> None:
-    """Draw the names of one's own categories."""
-    label, usual = "Categories, separated by commas", "refund, repair, replacement, nothing"
-    text_box(label, state.key(Grouping, "into"), usual, max_chars=2000, on_change=panels.clear_selection)
-    st.checkbox("A review may belong to several categories", key=state.key(Grouping, "several"))
+        label, usual = "Categories, separated by commas", "refund, repair, replacement, nothing"
+        text_box(label, state.key(Grouping, "into"), usual, max_chars=2000, on_change=panels.clear_selection)
+        st.checkbox("A review may belong to several categories", key=state.key(Grouping, "several"))
 
 
 def _choose_read(texts: int) -> None:
@@ -126,7 +121,7 @@ def _show_groups(index: Index, drawn: Drawn, ask: Ask, chosen: tuple[int, ...], 
     inside = drawn.rows(chosen)
     rows = inside[passing[inside]].tolist()
     kind = "review" if found.material.units is None else "sentence"
-    sentence = text.count(len(rows), kind) if chosen or only.any else model.headline(found)
+    sentence = text.count(len(rows), kind) if chosen or only.said else model.headline(found)
     groups = panels.groups(drawn).kept(passing[model.drawn_evenly(found)]).by_document()
     with panels.headed(model.names_of(found, chosen) if chosen else "", sentence):
         file = "selection.csv" if chosen else "groups.csv"
@@ -143,11 +138,12 @@ def _show_groups(index: Index, drawn: Drawn, ask: Ask, chosen: tuple[int, ...], 
         _offer_numbers(found)
         if found.sampled is None or not found.sampled.withheld:
             comparing.draw(groups, columns)
-    panels.draw_cards(drawn, columns, passing, chosen, edits.group_menu(index, ask.saved, found) if ask.saved else None)
+    changes = partial(edits.group_menu, index, ask.saved, found) if ask.saved else None
+    panels.draw_cards(drawn, columns, passing, chosen, changes)
     if chosen:
         reviews = [(found.material.documents[row], found.material.answers[row]) for row in rows]
-        reading.show_answers(index, found.question, readers.answer_rows(reviews))
-        menu = edits.move_menu(index, ask.saved, found, chosen) if ask.saved else None
+        reading.show_answers(index, found.question, reviews)
+        menu = partial(edits.move_menu, index, ask.saved, found, chosen) if ask.saved else None
         panels.draw_reviews(reviews, columns, f"{ask.saved} {found.question} {chosen}", menu)
 
 
@@ -181,11 +177,6 @@ def _existing(drawn: Drawn) -> tuple[int, ...]:
     return state.current(Grouping).clusters
 
 
-def _clear_facets() -> None:
-    """Let everything pass."""
-    state.change(Facets, only_stars=(), only_product=(), only_month=())
-
-
 def _draw_facets(sides: Sides, chosen: Facets, within: NDArray[np.bool_]) -> None:
     """Draw a chart for stars, product and month each; a click on a bar filters all else, another lets go.
 
@@ -194,10 +185,11 @@ def _draw_facets(sides: Sides, chosen: Facets, within: NDArray[np.bool_]) -> Non
     charted = {facet: bars for facet in TITLES if (bars := facets.bars(sides, chosen, facet, within))}
     for facet, bars in charted.items():
         _draw_facet(facet, facets.chart(facet, bars, theme()), chosen)
-    if chosen.any:
+    if chosen.said:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.caption(f"Only {text.plain(text.listed(chosen.said))}")
-            st.button("Show all again", on_click=_clear_facets, type="tertiary", icon=":material/filter_alt_off:")
+            clear = partial(state.clear, Facets)
+            st.button("Show all again", on_click=clear, type="tertiary", icon=":material/filter_alt_off:")
     elif charted:
         st.caption("Click a bar to show only its reviews, here and on the map.")
 

@@ -1,8 +1,6 @@
 """A search that goes on while its first answer is looked at."""
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
 import streamlit as st
@@ -14,12 +12,12 @@ from retriever.core.results import SearchResult
 from retriever.serving.jobs import Job, Jobs
 from retriever.workspace import Index
 from retriever_app import reading, resources, state, text
-from retriever_app.background import FOREGROUND, Progress
+from retriever_app.background import FOREGROUND, Progress, taking_turns
 from retriever_app.components import progress_box, show_problem
 from retriever_app.readers import SEARCHING
 
 FIRST_SECONDS = 120.0  # seconds that a page waits for a first answer; the model may have to be loaded for it
-RUNNING = "search: running"
+_RUNNING = "search: running"
 SHOWN_EVERY = 10  # texts that are read between two lists
 
 _REFRESH_SECONDS = 0.4  # between looks at a search that goes on
@@ -52,22 +50,6 @@ class LiveAnswer:
     unsent: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
-    """A session's search; its job returns the revision of the index at its end, which its own vectors have moved."""
-
-    name: str
-    request: SearchRequest
-    job: Job
-
-    def answers(self, name: str, request: SearchRequest, index: Index) -> bool:
-        """Whether this is the answer to a request on the index as it is now."""
-        if (self.name, self.request) != (name, request):
-            return False
-        snapshot = self.job.snapshot()
-        return not snapshot.over or snapshot.status == "stopped" or snapshot.result == index.revision
-
-
 def live_answer(index: Index, request: SearchRequest) -> LiveAnswer | None:
     """Return what the page's search has found so far; None where it shows why there is nothing.
 
@@ -78,15 +60,16 @@ def live_answer(index: Index, request: SearchRequest) -> LiveAnswer | None:
     """
     question = request.instruction or ""
     sends = reading.may_send(index, question, SEARCHING)
-    name = f"{index.identity} {reading.state_name(index, question)} {sends}"
-    running: Running | None = st.session_state.get(RUNNING)
-    if running is None or not running.answers(name, request, index):
+    key = (index.identity, reading.state_name(index, question), sends, request)
+    running: tuple[object, Job] | None = st.session_state.get(_RUNNING)
+    if running is None or running[0] != key or not _holds(running[1], index):
         if running is not None:
-            running.job.stop()
+            running[1].stop()
         with st.spinner("Searching …", show_time=True):
-            running = Running(name, request, start(resources.jobs(), index, request, sends=sends))
-        st.session_state[RUNNING] = running
-    snapshot = running.job.snapshot()
+            running = (key, start(resources.jobs(), index, request, sends=sends))
+        st.session_state[_RUNNING] = running
+    job = running[1]
+    snapshot = job.snapshot()
     if snapshot.error is not None:
         show_problem(snapshot.error)
         return None
@@ -100,12 +83,18 @@ def live_answer(index: Index, request: SearchRequest) -> LiveAnswer | None:
         answer = replace(answer, stopped=not answer.settled)
         _offer(f"Stopped after {text.count(answer.read, 'review')}: these are the first hits.", "Continue")
     elif not answer.settled:
-        _watch(running.job, answer)
+        _watch(job, answer)
     elif fault := answer.result.reader_fault:
         problem = text.problem(fault)
         said = f"The language model cannot be asked: {problem.message} {problem.advice}"
         _offer(said, "" if isinstance(fault, ConsentError) else "Try again")
     return answer
+
+
+def _holds(job: Job, index: Index) -> bool:
+    """Whether a search is of the index as it is now; at its end its own vectors have moved the revision."""
+    snapshot = job.snapshot()
+    return not snapshot.over or snapshot.status == "stopped" or snapshot.result == index.revision
 
 
 @st.fragment(run_every=_REFRESH_SECONDS)
@@ -132,7 +121,7 @@ def _offer(said: str, label: str) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(text.plain(said))
         if label:
-            st.button(label, on_click=lambda: st.session_state.pop(RUNNING), key="continue search", type="tertiary")
+            st.button(label, on_click=lambda: st.session_state.pop(_RUNNING), key="continue search", type="tertiary")
 
 
 def start(jobs: Jobs, index: Index, request: SearchRequest, *, sends: bool) -> Job:
@@ -140,21 +129,12 @@ def start(jobs: Jobs, index: Index, request: SearchRequest, *, sends: bool) -> J
 
     The job's progress is a `LiveAnswer`, its result the index's revision at its end.
     """
-    job = jobs.begin("The search", lambda job: (_search if sends else _look)(job, index, request))
+    job = jobs.begin("The search", lambda job: _search(job, index, request, sends=sends))
     job.wait_told(FIRST_SECONDS)
     return job
 
 
-def _look(job: Job, index: Index, request: SearchRequest) -> int:
-    """Tell the answer by what is stored."""
-    with FOREGROUND.waited_for():
-        result = index.search_stored(request)
-    first = tuple(hit.document.id for hit in result.hits)
-    job.tell(LiveAnswer(result, result.final, first, unsent=not result.final))
-    return index.revision
-
-
-def _search(job: Job, index: Index, request: SearchRequest) -> int:
+def _search(job: Job, index: Index, request: SearchRequest, *, sends: bool) -> int:
     """Tell the first answer, that of what is read so far whenever there is more of it, and the last."""
     pace, shown = Pace(), 0
 
@@ -170,33 +150,19 @@ def _search(job: Job, index: Index, request: SearchRequest) -> int:
             shown = done
             tell(result=index.search_stored(request))
 
-    answers = index.search_progressively(request, report)
+    answers = index.search_progressively(request, report) if sends else iter([])
     with FOREGROUND.waited_for():
-        result = next(answers)
+        result = next(answers) if sends else index.search_stored(request)
     first = tuple(hit.document.id for hit in result.hits)
-    job.tell(LiveAnswer(result, result.final, first))
-    if not result.final:
-        in_words = index.teaching.reader(request.instruction or "")
-        with nullcontext() if in_words else _turn(job, lambda waits: tell(waits=waits)):
+    job.tell(LiveAnswer(result, result.final, first, unsent=not sends and not result.final))
+    if sends and not result.final:
+        if index.teaching.reader(request.instruction or ""):  # which waits for its endpoint, and takes no turn
             *_, result = result, *answers
+        else:
+            tell(waits=_READING.locked())
+            with taking_turns(_READING, job), FOREGROUND.waited_for():
+                tell(waits=False)
+                job.check()
+                *_, result = result, *answers
         job.tell(LiveAnswer(result, True, first))
     return index.revision
-
-
-@contextmanager
-def _turn(job: Job, tell: Callable[[bool], None]) -> Iterator[None]:
-    """Be the one search that encoders read for; ``tell`` is given whether it waits for its turn.
-
-    A search that a language model reads for takes no turn: it is the endpoint that it waits for.
-    """
-    if not _READING.acquire(blocking=False):
-        tell(True)
-        while not _READING.acquire(timeout=_REFRESH_SECONDS):
-            job.check()
-        tell(False)
-    try:
-        job.check()
-        with FOREGROUND.waited_for():
-            yield
-    finally:
-        _READING.release()

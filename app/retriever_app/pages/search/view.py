@@ -1,21 +1,22 @@
 """Search: a query under an instruction, filters beside it, reviews as cards."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import streamlit as st
 
+from retriever.index.teaching.labels import NONE_OF_THESE, Labels
 from retriever.workspace import Index
-from retriever_app import cards, filters, readers, reading, resources, state, text
+from retriever_app import cards, filters, reading, resources, state, text
 from retriever_app.cards import Card
-from retriever_app.components import download, instruction_box, number_box, review_card, text_box
-from retriever_app.examples import example_menu, known_answers
+from retriever_app.components import attempt, download, instruction_box, number_box, review_card, text_box
 from retriever_app.pages.search import model
 from retriever_app.pages.search.job import LiveAnswer, live_answer
 from retriever_app.pages.search.model import SearchQuestion
 from retriever_app.readers import SEARCHING
 from retriever_app.verdicts import show_verdict
+
+_TAKE_BACK = ""  # the choice that removes the label of an example
 
 
 def main() -> None:
@@ -98,18 +99,21 @@ def _show(index: Index, query: str, answer: LiveAnswer, suggestions: list[str]) 
         show_verdict(index, result.instruction, ready=answer.settled, boxed=True, beside=offer)
     if answer.settled:
         answers = [(hit.unit or hit.document, hit.words) for hit in result.hits]
-        reading.show_answers(index, result.instruction, readers.answer_rows(answers))
+        reading.show_answers(index, result.instruction, answers)
     ids = [hit.document.id for hit in result.hits]
     moved = model.moved(answer.first, ids) if answer.settled else {}
-    mark = example_menu(index, result.instruction, result.hits)
-    known = known_answers(index, result)
-    for shown in cards.hit_cards(result.hits, resources.columns(index), moved, query, known):
-        review_card(shown, menu=lambda card: _menu(card, suggestions, mark))
+    question = (result.instruction or "").strip()
+    labels = index.teaching.labels(question)
+    ids_read = {hit.document.id: (hit.unit or hit.document).id for hit in result.hits}
+    clear = index.teaching.clear_answers(question, set(ids_read.values())) if question else None
 
+    def menu(card: Card) -> None:
+        if labels.answers:  # which somebody named on the page Teach
+            _example_menu(index, question, labels, card, ids_read[card.id])
+        _more_like(card, suggestions)
 
-def _menu(card: Card, suggestions: list[str], mark: Callable[[Card], None]) -> None:
-    mark(card)
-    _more_like(card, suggestions)
+    for shown in cards.hit_cards(result.hits, resources.columns(index), moved, query, labels.examples, clear):
+        review_card(shown, menu=menu)
 
 
 def _more_like(card: Card, suggestions: list[str]) -> None:
@@ -128,6 +132,33 @@ def _more_like(card: Card, suggestions: list[str]) -> None:
         type="tertiary",
         format_func=lambda option: f"for: {text.plain(option)}" if option else "without a question",
     )
+
+
+def _example_menu(index: Index, question: str, labels: Labels, card: Card, id: str) -> None:
+    """Draw the choice of an answer that a hit is an example of; its text has an id of its own."""
+    key, label = f"example {card.rank}", labels.examples.get(id, "")
+
+    def take() -> None:
+        answer = st.session_state[key]
+        if answer == _TAKE_BACK:
+            attempt(lambda: index.teaching.unlabel(question, id))
+        else:
+            attempt(lambda: _keep(index, question, id, answer))
+
+    st.menu_button(
+        f"Example of {text.plain(label)}" if label else "This is an example of …",
+        [*labels.answers, NONE_OF_THESE, *([_TAKE_BACK] if label else [])],
+        key=key,
+        on_click=take,
+        type="tertiary",
+        format_func=lambda answer: text.plain(answer) or "Remove the label",
+    )
+
+
+def _keep(index: Index, question: str, id: str, answer: str) -> None:
+    index.teaching.label(question, id, answer)
+    examples = list(index.teaching.labels(question).examples.values()).count(answer)
+    st.toast(f"“{text.plain(answer)}” has {text.count(examples, 'example')}. Learn it on the page Teach.")
 
 
 main()

@@ -38,13 +38,7 @@ def forget(index: Index, question: str) -> None:
 
 
 def show(index: Index, question: str, running: Job | None) -> None:
-    """Draw how far a fine-tuning is, or why the last one for a question ended early.
-
-    Args:
-        index: whose question it is.
-        question: the page's.
-        running: what `going_on` gave when the page began.
-    """
+    """Draw how far the fine-tuning that runs is, or why the last one for a question ended early."""
     if running is not None:
         st.text(f"{running.title} takes minutes. You can use the other pages meanwhile.")
         watch(running, "fine-tuning")

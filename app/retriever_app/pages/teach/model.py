@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from retriever.core.results import IndexingReport, Lessons
 from retriever.index.teaching.active_learning import Suggestion
 from retriever.index.teaching.examples import LEAST
 from retriever.index.teaching.labels import NONE_OF_THESE, Labels
+from retriever.workspace import Index
 from retriever_app import cards, text
 from retriever_app.background import Progress
 
@@ -43,44 +44,56 @@ class TaughtQuestion:
     instruction: str = ""
 
 
-@dataclass(slots=True)
-class Round:
-    """Reviews to be labeled, one after the other.
+class Labeling:
+    """Reviews that one browser labels under one question of one index, in rounds.
 
     Attributes:
-        offered: the reviews.
+        offered: the reviews of the round.
         place: of the review in focus; behind the last one where the round is over.
-        labeled: ids of those labeled or skipped, in this order.
-        passed: ids of reviews that were passed without a label, in all rounds of a session.
+        labeled: ids of those labeled or skipped in this round, in this order.
+        basis: what the choice of reviews depended on.
     """
 
-    offered: Sequence[Suggestion] = ()
-    place: int = 0
-    labeled: list[str] = field(default_factory=list)
-    passed: set[str] = field(default_factory=set)
+    def __init__(self, index: Index, question: str) -> None:
+        self.index, self.question = index, question
+        self.name = (index.identity, question)
+        self.offered: Sequence[Suggestion] = ()
+        self.place = 0
+        self.labeled: list[str] = []
+        self.basis: object = None
+        self._passed: set[str] = set()  # ids of reviews that were passed without a label, in all rounds
 
     @property
     def current(self) -> Suggestion | None:
         """The review in focus."""
         return self.offered[self.place] if self.place < len(self.offered) else None
 
-    def is_current(self, id: str) -> bool:
-        """Return whether a review is in focus."""
-        return self.current is not None and self.current.document.id == id
+    def offer(self) -> None:
+        """Begin a round with the reviews that say most now."""
+        self.offered = self.index.teaching.worth_answering(self.question, AT_ONCE, self._passed)
+        self.place, self.labeled = 0, []
+        if not self.offered:  # those that were passed may come again
+            self._passed.clear()
 
-    def begin(self, offered: Sequence[Suggestion]) -> None:
-        """Begin the next round."""
-        self.offered, self.place, self.labeled = offered, 0, []
+    def label(self, id: str, answer: str) -> None:
+        """Keep the review in focus as an example of an answer, and move the focus on.
 
-    def done(self, id: str) -> None:
-        """Move the focus on from a review that was labeled or skipped."""
-        self.labeled.append(id)
-        self.place += 1
+        A second press of a key, before the next review is drawn, does nothing.
+        """
+        if self._is_current(id):
+            self.index.teaching.label(self.question, id, answer)
+            self._done(id)
+
+    def skip(self, id: str) -> None:
+        """Offer the review in focus for this question no more, and move the focus on."""
+        if self._is_current(id):
+            self.index.teaching.skip(self.question, id)
+            self._done(id)
 
     def leave(self, id: str) -> None:
         """Move the focus on from a review that gets no label now."""
-        if self.is_current(id):
-            self.passed.add(id)
+        if self._is_current(id):
+            self._passed.add(id)
             self.place += 1
 
     def pass_by(self, labeled: Collection[str]) -> None:
@@ -88,11 +101,19 @@ class Round:
         while self.current is not None and self.current.document.id in labeled:
             self.place += 1
 
-    def back(self) -> str:
-        """Move the focus back to the review that was labeled or skipped last, and return its id."""
-        id = self.labeled.pop()
-        self.place = [review.document.id for review in self.offered].index(id)
-        return id
+    def undo(self) -> None:
+        """Take back the last label of this round, and move the focus back to its review."""
+        if self.labeled:  # a second press may come before the button is drawn as disabled
+            id = self.labeled.pop()
+            self.place = [review.document.id for review in self.offered].index(id)
+            self.index.teaching.unlabel(self.question, id)
+
+    def _is_current(self, id: str) -> bool:
+        return self.current is not None and self.current.document.id == id
+
+    def _done(self, id: str) -> None:
+        self.labeled.append(id)
+        self.place += 1
 
 
 def read_answers(written: str, known: Iterable[str] = ()) -> dict[str, str]:
@@ -121,12 +142,9 @@ def written(answers: Mapping[str, str]) -> str:
 
 
 def changed_answers(kept: Mapping[str, str], before: str, now: str) -> dict[str, str]:
-    """Return the answers after a change of the box; those that another session added meanwhile stay.
+    """Return the answers after a change of the box from what it held before to what it holds now.
 
-    Args:
-        kept: answers as the index keeps them by now.
-        before: what the box held.
-        now: what it holds.
+    Answers that another session added meanwhile are among those kept by the index, and stay.
     """
     old, new = read_answers(before, kept), read_answers(now, kept)
     return {**new, **{answer: text for answer, text in kept.items() if answer not in old and answer not in new}}
@@ -211,12 +229,7 @@ def advice(lessons: Lessons) -> str:
 
 
 def tuning_progress(report: IndexingReport, *, tuned: bool) -> Progress:
-    """Return how far a fine-tuning is.
-
-    Args:
-        report: as `index.teaching.teach` gives it.
-        tuned: whether a step has been taken; what is read before that was never read under the question.
-    """
+    """Return how far a fine-tuning is; what is read before it has tuned a step was never read under the question."""
     total = report.expected or 1
     doing = "Fine-tuning: step" if report.tuning else "Reading reviews again:" if tuned else "Reading reviews:"
     return Progress(f"{doing} {report.in_hand:,} of {total:,}", min(1.0, report.in_hand / total))

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from textwrap import shorten
+from typing import Any
 
 import streamlit as st
 
@@ -11,12 +12,19 @@ from retriever.core.results import Lessons
 from retriever.index.teaching.labels import NONE_OF_THESE, Labels
 from retriever.workspace import Index
 from retriever_app import cards, reading, resources, state
-from retriever_app.components import attempt, instruction_box, review_card, show_attempt, showing_problems
+from retriever_app.components import (
+    action_button,
+    attempt,
+    instruction_box,
+    review_card,
+    show_attempt,
+    showing_problems,
+)
 from retriever_app.pages.models.model import Shown
 from retriever_app.pages.search.model import SearchQuestion
 from retriever_app.pages.teach import job as tunings
 from retriever_app.pages.teach import model
-from retriever_app.pages.teach.model import Round, TaughtQuestion
+from retriever_app.pages.teach.model import Labeling, TaughtQuestion
 from retriever_app.readers import SEARCHING
 from retriever_app.resources import Chosen
 from retriever_app.text import count, plain
@@ -30,48 +38,6 @@ _SHOWN = "teach: answers shown"
 _KEYS = 9  # answers that a digit chooses
 _LISTED = 50  # labels that are shown in a list
 _BEGINNING = 120  # characters of a review that are shown there
-
-
-class _Session:
-    """What one browser labels under one question of one index.
-
-    Args:
-        index: it.
-        question: the question.
-    """
-
-    def __init__(self, index: Index, question: str) -> None:
-        self.index, self.question = index, question
-        self.name = (index.identity, question)
-        self.round = Round()
-        self.basis: object = None  # what the choice of reviews depends on
-
-    def offer(self) -> None:
-        """Begin a round with the reviews that say most now."""
-        passed = self.round.passed
-        self.round.begin(self.index.teaching.worth_answering(self.question, model.AT_ONCE, passed))
-        if not self.round.offered:  # those that were passed may come again
-            passed.clear()
-
-    def label(self, id: str, answer: str) -> None:
-        """Keep the review in focus as an example of an answer, and move the focus on.
-
-        A second press of a key, before the next review is drawn, does nothing.
-        """
-        if self.round.is_current(id):
-            self.index.teaching.label(self.question, id, answer)
-            self.round.done(id)
-
-    def skip(self, id: str) -> None:
-        """Offer the review in focus for this question no more, and move the focus on."""
-        if self.round.is_current(id):
-            self.index.teaching.skip(self.question, id)
-            self.round.done(id)
-
-    def undo(self) -> None:
-        """Take back the last label of this round, and move the focus back to its review."""
-        if self.round.labeled:  # a second press may come before the button is drawn as disabled
-            self.index.teaching.unlabel(self.question, self.round.back())
 
 
 def main() -> None:
@@ -92,7 +58,7 @@ def main() -> None:
     if st.session_state.pop(_GO, False):
         _learn(session)
     tuning = tunings.going_on(index)
-    lessons = next((view.taught for view in resources.status(index).views if view.instruction == instruction), None)
+    lessons = resources.lessons(index, instruction)
     _show_lessons(session, lessons, busy=tuning is not None)
     _answers_box(session)
     if len(index.teaching.labels(instruction).answers) < 2:
@@ -103,24 +69,24 @@ def main() -> None:
     tunings.show(index, instruction, tuning)
 
 
-def _session(index: Index, question: str) -> _Session:
+def _session(index: Index, question: str) -> Labeling:
     """Return what this browser labels under this question."""
-    session: _Session | None = st.session_state.get(_SESSION)
+    session: Labeling | None = st.session_state.get(_SESSION)
     if session is None or session.name != (index.identity, question):
-        session = st.session_state[_SESSION] = _Session(index, question)
+        session = st.session_state[_SESSION] = Labeling(index, question)
         st.session_state.pop(_SHOWN, None)
     session.index = index
     return session
 
 
-def _learn(session: _Session) -> None:
+def _learn(session: Labeling) -> None:
     """Learn from the labels that the index keeps."""
     with st.spinner("Learning …", show_time=True), showing_problems():
         tunings.forget(session.index, session.question)
         session.index.teaching.teach(session.question)
 
 
-def _choose(session: _Session, lessons: Lessons | None) -> None:
+def _choose(session: Labeling, lessons: Lessons | None) -> None:
     """Choose the reviews that say most, unless that was done for these answers, lessons and this reader."""
     teaching, question = session.index.teaching, session.question
     basis = (lessons, teaching.reader(question), teaching.labels(question).answers)
@@ -130,7 +96,7 @@ def _choose(session: _Session, lessons: Lessons | None) -> None:
             session.basis = basis
 
 
-def _show_lessons(session: _Session, lessons: Lessons | None, *, busy: bool) -> None:
+def _show_lessons(session: Labeling, lessons: Lessons | None, *, busy: bool) -> None:
     """Show what was learned so far, and the way back, which is closed while the index is written to."""
     if lessons is None:
         return
@@ -153,7 +119,7 @@ def _show_lessons(session: _Session, lessons: Lessons | None, *, busy: bool) -> 
         )
 
 
-def _answers_box(session: _Session) -> None:
+def _answers_box(session: Labeling) -> None:
     """Draw the box with the answers to choose from, as the index keeps them."""
     teaching, question = session.index.teaching, session.question
     answers = teaching.labels(question).answers
@@ -180,7 +146,7 @@ def _answers_box(session: _Session) -> None:
 
 
 @st.fragment
-def _label_reviews(session: _Session, lessons: Lessons | None, *, busy: bool) -> None:
+def _label_reviews(session: Labeling, lessons: Lessons | None, *, busy: bool) -> None:
     """Draw the review in focus with its answers; a label draws this part of the page alone."""
     show_attempt()
     if _GO in st.session_state or st.session_state.pop(_REDRAW, False):
@@ -197,12 +163,12 @@ def _label_reviews(session: _Session, lessons: Lessons | None, *, busy: bool) ->
             on_click=_go,
             help=lacking or (model.LEARN_HELP if lessons is not None and lessons.tuned else None),
         )
-    session.round.pass_by({*labels.examples, *labels.skipped})
-    review = session.round.current
+    session.pass_by({*labels.examples, *labels.skipped})
+    review = session.current
     if review is None:
         _show_end(session)
     else:
-        place, total = session.round.place + 1, len(session.round.offered)
+        place, total = session.place + 1, len(session.offered)
         guess = model.guess(review, lessons)
         st.caption(f"Review {place} of {total}{plain(f'; the model takes it for: {guess}') if guess else ''}")
         shown = cards.card(review.document, resources.columns(session.index))
@@ -217,7 +183,7 @@ def _label_reviews(session: _Session, lessons: Lessons | None, *, busy: bool) ->
     _show_labels(session, labels)
 
 
-def _show_answers(session: _Session, labels: Labels, id: str) -> None:
+def _show_answers(session: Labeling, labels: Labels, id: str) -> None:
     """Draw the buttons that label the review in focus; their keys are new for every review, which drops the focus."""
     with st.container(horizontal=True, gap="xsmall"):
         for number, answer in enumerate(labels.answers, start=1):
@@ -232,20 +198,20 @@ def _show_answers(session: _Session, labels: Labels, id: str) -> None:
             shortcut="S",
             help="This review is not offered again for this question.",
         )
-        leave = partial(session.round.leave, id)
+        leave = partial(session.leave, id)
         _button("Next", leave, f"next {id}", shortcut="Enter", help="This review may be offered again later.")
-        _button("Undo", session.undo, "undo", shortcut="U", disabled=not session.round.labeled)
+        _button("Undo", session.undo, "undo", shortcut="U", disabled=not session.labeled)
 
 
-def _show_end(session: _Session) -> None:
+def _show_end(session: Labeling) -> None:
     """Draw the end of a round, and the next round."""
-    st.text("All reviews of this round are done." if session.round.offered else "There are no more reviews to label.")
+    st.text("All reviews of this round are done." if session.offered else "There are no more reviews to label.")
     with st.container(horizontal=True, gap="xsmall"):
         _button("More reviews", session.offer, "more", shortcut="Enter", icon=":material/refresh:")
-        _button("Undo", session.undo, "undo", shortcut="U", disabled=not session.round.labeled)
+        _button("Undo", session.undo, "undo", shortcut="U", disabled=not session.labeled)
 
 
-def _offer_searches(session: _Session, labels: Labels) -> None:
+def _offer_searches(session: Labeling, labels: Labels) -> None:
     """Draw a search for each answer that has no example yet."""
     if not (answers := model.unmet(labels)):
         return
@@ -257,7 +223,7 @@ def _offer_searches(session: _Session, labels: Labels) -> None:
             st.page_link("search/view.py", label=label, icon=":material/search:", query_params=page, width="content")
 
 
-def _show_labels(session: _Session, labels: Labels) -> None:
+def _show_labels(session: Labeling, labels: Labels) -> None:
     """Draw the labels so far, the latest first, each with a button that takes it back."""
     given = [*labels.examples.items(), *((id, "skipped") for id in labels.skipped)][::-1][:_LISTED]
     skipped = f" and {len(labels.skipped)} skipped" if labels.skipped else ""
@@ -271,30 +237,12 @@ def _show_labels(session: _Session, labels: Labels) -> None:
             _button("Remove", partial(session.index.teaching.unlabel, session.question, id), f"remove {id}")
 
 
-def _button(
-    label: str,
-    action: Callable[[], object],
-    key: str,
-    *,
-    shortcut: str | None = None,
-    help: str | None = None,
-    icon: str | None = None,
-    disabled: bool = False,
-) -> None:
+def _button(label: str, action: Callable[[], object], key: str, **options: Any) -> None:  # noqa: ANN401 - of st.button
     """Draw a button that does something; what goes wrong is shown above the reviews."""
-    st.button(
-        label,
-        key=f"teach {key}",
-        on_click=attempt,
-        args=(action,),
-        shortcut=shortcut,
-        help=help,
-        icon=icon,
-        disabled=disabled,
-    )
+    action_button(label, action, key=f"teach {key}", **options)
 
 
-def _tune(session: _Session) -> None:
+def _tune(session: Labeling) -> None:
     tunings.begin(session.index, session.question)
     st.session_state[_REDRAW] = True
 
