@@ -15,7 +15,7 @@ from retriever.index.generations import IndexType, build_outgrown, remember
 from retriever.index.indexing import Indexer, IndexingOptions
 from retriever.index.opened import Opened
 from retriever.index.selection import nothing_matches, selected_contents
-from retriever.index.sources.answers import Answers
+from retriever.index.sources.answers import of_model
 from retriever.index.sources.catalog import own_views
 from retriever.index.sources.filling import catch_up
 from retriever.index.sources.source import Source
@@ -146,9 +146,10 @@ def ask(opened: Opened, source: Source, contents: Ids, on_texts: OnTexts | None 
         EncoderError: it cannot be asked; what was answered is kept.
     """
     try:
-        if isinstance(source, Answers) and source.by.name and len(wanted := source.unasked(contents)):
-            return opened.asker.answer(source.by, source.instruction, wanted, opened.budget, on_texts)
-        return 0
+        answers = of_model(source)
+        if answers is None or not len(wanted := answers.unasked(contents)):
+            return 0
+        return opened.asker.answer(answers.by, source.instruction, wanted, opened.budget, on_texts)
     finally:
         catch_up(opened.sources, source)
 

@@ -49,6 +49,11 @@ class OpenViews:
             )
         return self._searchers[view.view_id].current()
 
+    def of(self, sources: Sources, source: Source) -> LoadedView | None:
+        """Return the view of a source, as `loaded`; None where there is none yet."""
+        view = sources.view(source)
+        return None if view is None else self.loaded(view)
+
     def complete_beside(self, source: Source) -> list[LoadedView]:
         """Return the view of another instruction by the same encoder that was used last and has every text, if any."""
         others = [view for view in self._store.views.all() if not view.lazy and _of_one_encoder(view.key, source.key)]

@@ -17,7 +17,7 @@ from retriever.index.asking.limits import Spent
 from retriever.index.completing import ask, judge_views
 from retriever.index.generations import build_outgrown
 from retriever.index.opened import Opened
-from retriever.index.sources.answers import Answers
+from retriever.index.sources.answers import of_model
 from retriever.index.sources.source import Source
 from retriever.index.sources.taught import Taught
 from retriever.index.teaching.active_learning import Grouping, Suggestion, clear_answers, worth_answering
@@ -239,7 +239,7 @@ class Teaching:
             EncoderError: it cannot be asked; what was answered is kept.
         """
         opened, source = self._opened, self._opened.sources.of(question_of_answers(instruction))
-        if not (isinstance(source, Answers) and source.by.name):
+        if of_model(source) is None:
             raise UsageError(
                 f"No language model serves {instruction.strip()!r}.",
                 hint="`retriever search` with --reader chat:MODEL lets it serve the question.",
