@@ -1,20 +1,24 @@
 """The sources of an index: which there are, and which serves an instruction."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from retriever.core.errors import IndexDamagedError
 from retriever.core.text import normal_instruction
 from retriever.core.types import Ids
 from retriever.index.encoding import Loader, load_described
+from retriever.index.sources.answers import Answers
 from retriever.index.sources.encoders import Encoders, encoder_descriptions
-from retriever.index.sources.kinds import KINDS
 from retriever.index.sources.read import Plain, Question
 from retriever.index.sources.source import Context, Source
+from retriever.index.sources.taught import Taught, Tuned
 from retriever.store.connection import REPAIR
 from retriever.store.database import Store
 from retriever.store.sources import SourceRow, StoredSource
 from retriever.store.vectors import StoredVectors
 from retriever.store.views import View
+
+KINDS: Mapping[str, type[Source]] = {source.kind: source for source in (Plain, Question, Answers, Tuned, Taught)}
+"""The kinds of source, by name; a new kind is a file of this room and a row here."""
 
 
 class Sources:
@@ -125,12 +129,8 @@ class Sources:
         return list(ordered)
 
     def family(self, source: Source) -> list[Source]:
-        """Return a source with those that have vectors of its texts, first of all itself, hidden ones too."""
-        members = {source: None}
-        for other in self.all():
-            if other.root != other and other.needs[0] in members:
-                members[other] = None
-        return list(members)
+        """Return the source of a question's view with those that have its texts, itself first, hidden ones too."""
+        return [other for other in self.with_dependents([source]) if other.root == source]
 
     def stored(self, source: Source, ids: Ids) -> StoredVectors:
         """Return the vectors of a source's view that exist among some contents."""

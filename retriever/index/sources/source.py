@@ -46,7 +46,7 @@ class Source(ABC):
     Either an encoder reads texts for it (`reads`), or its vectors are made (`derive`) of what is stored.
 
     Attributes:
-        kind: its name in `kinds.KINDS`.
+        kind: its name in `catalog.KINDS`.
         reads: whether an encoder reads texts for it.
         hidden: whether only other sources look at its view, which is neither searched nor listed.
         windowed: whether long texts also have vectors of their windows.
