@@ -10,24 +10,27 @@ from typing import Protocol
 from retriever.core.types import Embeddings, Encoded
 from retriever.index.sources.filling import OnTokens, read
 from retriever.index.sources.source import Source
-from retriever.store.views import View
+from retriever.store.views import ViewKey
 
 
 @dataclass(frozen=True, slots=True)
 class TextGroup:
-    """Distinct texts that lack the same views, which one encoder reads.
+    """Distinct texts that the views of the same sources lack, which one encoder reads.
 
     Attributes:
         texts: theirs.
-        views: the views.
-        sources: of each.
+        sources: of the views.
         windows: whether they are windows of texts of other groups.
     """
 
     texts: Sequence[str]
-    views: Sequence[View]
     sources: Sequence[Source]
     windows: bool = False
+
+    @property
+    def keys(self) -> list[ViewKey]:
+        """What the views are known by."""
+        return [source.key for source in self.sources]
 
 
 @dataclass(frozen=True, slots=True)
