@@ -132,18 +132,11 @@ def ask(opened: Opened, source: Source, contents: Ids, on_texts: OnTexts | None 
 
     Where no language model serves the source, nothing is asked; answers that are stored are embedded.
 
-    Args:
-        opened: the index.
-        source: that serves a question.
-        contents: the texts, the most wanted first.
-        on_texts: called with texts answered and texts asked about.
-
     Returns:
-        How many of the texts stay unread because a limit is reached.
+        How many of the texts, the most wanted first, stay unread because a limit is reached.
 
     Raises:
-        ConsentError: the model is at a host that nobody allowed; nothing was sent.
-        EncoderError: it cannot be asked; what was answered is kept.
+        ConsentError, EncoderError: as `Asker.answer`.
     """
     try:
         answers = of_model(source)
@@ -155,13 +148,7 @@ def ask(opened: Opened, source: Source, contents: Ids, on_texts: OnTexts | None 
 
 
 def _sharing(opened: Opened, instructions: Sequence[str], progress: OnIndexing | None) -> OnIndexing | None:
-    """Return what tells progress the share that is done of reading texts and of judging questions after it.
-
-    Args:
-        opened: the index.
-        instructions: the questions.
-        progress: told; None for nobody.
-    """
+    """Return what tells progress the share that is done of reading texts and of judging questions after it."""
     if progress is None:
         return None
     roots = {opened.sources.of(instruction).root for instruction in instructions if instruction}

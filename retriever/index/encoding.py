@@ -68,14 +68,9 @@ def belongs(key: ViewKey, description: Mapping[str, JSON]) -> bool:
 def texts_read(
     encoder: Encoder, texts: Sequence[str], on_texts: OnTexts | None, *, before: int = 0, after: int = 0
 ) -> Callable[[int], None] | None:
-    """Return what turns numbers of tokens that are read of some texts into numbers of texts, about.
+    """Return what turns numbers of tokens that are read of some texts into numbers of texts, about; None for nobody.
 
-    Args:
-        encoder: of the vectors.
-        texts: those that are read now.
-        on_texts: told of them; None for nobody.
-        before: texts that were read already.
-        after: texts that will be read behind these.
+    As many texts were read ``before`` these, and will be ``after`` them.
     """
     if on_texts is None:
         return None

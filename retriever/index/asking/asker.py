@@ -93,14 +93,7 @@ class Asker:
         return Reader(name, known)
 
     def answer(self, by: Reader, question: str, ids: Ids, budget: Budget, on_texts: OnTexts | None = None) -> int:
-        """Ask about those of some texts that were not asked about, and store every answer as it comes.
-
-        Args:
-            by: who answers.
-            question: it.
-            ids: contents, the most wanted first.
-            budget: the limits, and what was spent.
-            on_texts: told of the progress.
+        """Ask about texts that were not asked about, the most wanted first, and store every answer as it comes.
 
         Returns:
             How many texts stay unread because a limit is reached; the budget counts them too.
@@ -124,13 +117,8 @@ class Asker:
     def send(self, name: str, call: "RefusableCall[C]", texts: int, budget: Budget) -> "tuple[C, str]":
         """Send a call that is no question about texts, such as for categories, once more where its reply is refused.
 
-        A reply that was taken is kept: the same call to the same model is not sent again.
-
-        Args:
-            name: of the language model.
-            call: it.
-            texts: of the index, or answers about them, that it holds.
-            budget: the limits, and what was spent.
+        A reply that was taken is kept: the same call to the same model is not sent again. The call holds so many
+        ``texts`` of the index, or answers about them.
 
         Returns:
             The checked reply, and why it is refused; empty where it is taken.

@@ -22,20 +22,12 @@ Judge = Callable[[Answers, str, Sequence[str]], Sequence[Tier]]
 
 
 def judge(opened: Opened, source: Answers, query: str, answers: Sequence[str]) -> list[Tier]:
-    """Ask the language model that serves a question how far some of its answers meet a query.
+    """Ask the language model that serves a question how far some of its different answers meet a query.
 
     An answer that seems to speak to the model is not sent, and stays open.
 
-    Args:
-        opened: the index.
-        source: that serves the question.
-        query: what is looked for.
-        answers: different ones.
-
     Raises:
-        ConsentError: the model is at a host that nobody allowed; nothing was sent.
-        ReadingLimitError: a limit is reached.
-        EncoderError: the model cannot be asked, or its reply cannot be used.
+        ConsentError, ReadingLimitError, EncoderError: as `Asker.send`, or its reply cannot be used.
     """
     from retriever.encoders.answers.judging import JudgeCall
     from retriever.encoders.answers.wire import addresses_reader
@@ -57,15 +49,9 @@ def judge(opened: Opened, source: Answers, query: str, answers: Sequence[str]) -
 
 
 def graded(source: Answers, query: str, ranking: Ranking, judge: Judge) -> dict[int, Tier]:
-    """Return the tiers of texts of a ranking by their answers, of which the first are judged.
+    """Return the tiers of texts of a ranking by their answers to a source's question, of which the first are judged.
 
     Texts with equal answers are in one tier. For a query that is an empty answer nothing is judged.
-
-    Args:
-        source: that serves the question.
-        query: what is looked for.
-        ranking: texts, best first.
-        judge: judges different answers.
     """
     answers = source.answers(ranking.ids)
     said = {content: folded(answer) for content, answer in answers.items() if empty_answer(answer) is None}

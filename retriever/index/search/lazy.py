@@ -121,13 +121,7 @@ def as_vectors(
 ) -> Queries:
     """Return the queries of a request as vectors; where another encoder fills the base view, its own alone for now.
 
-    Args:
-        texts: the queries.
-        request: what they were asked with.
-        sources: of the index.
-        source: what serves the instruction.
-        base: the base view.
-        weighed: whether the base encoder's cosine counts under the instruction.
+    ``weighed`` is whether the base encoder's cosine counts under the instruction, which ``source`` serves.
     """
     beside = source.root != sources.base and of_one_encoder(sources.base, source.root)
     if beside and not weighed:

@@ -41,13 +41,7 @@ def auto_mode(request: SearchRequest) -> Literal["dense", "hybrid"]:
 
 
 class Ranker:
-    """Ranks the texts of one index.
-
-    Args:
-        store: its database.
-        views: its views; cosines are weighed in spreads of their own view (`OpenViews.calibration`).
-        options: how far a search goes, and the weights.
-    """
+    """Ranks the texts of one index; cosines are weighed in spreads of their own view (`OpenViews.calibration`)."""
 
     def __init__(self, store: Store, views: OpenViews, options: SearchOptions) -> None:
         self._store = store

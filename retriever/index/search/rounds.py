@@ -32,16 +32,7 @@ KEPT_AT_ONCE = 10
 
 
 class Rounds:
-    """Reads texts for searches of one index.
-
-    Args:
-        store: its database.
-        views: its views.
-        sources: gives what serves instructions.
-        ranker: ranks its texts.
-        options: how far a search goes.
-        ask: has language models answer; None asks nobody.
-    """
+    """Reads texts for searches of one index; ``ask`` has language models answer, None asks nobody."""
 
     def __init__(
         self,

@@ -148,14 +148,8 @@ def noted_answers(
 ) -> Noted | None:
     """Return the rankings that searches settled on in a view; None where one has not.
 
-    Args:
-        store: of the index.
-        asked: the search.
-        options: how far it goes.
-        view: the view.
-        shown: gives the queries' vectors (n, dim), which the rankings' scores come from.
-        in_words: whether vectors that were taken out of the view are made again of stored answers; else texts are read
-            for them again.
+    ``shown`` gives the queries' vectors (n, dim), which the scores come from. Vectors that were taken out of the view
+    are made again of stored answers ``in_words``; else texts are read for them again.
     """
     noted = [store.settled.get(view.view_id, _digest(query, asked, options)) for query in asked.queries]
     rows: list[Any] = [each.ranking for each in noted if each is not None]

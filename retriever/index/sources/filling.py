@@ -55,10 +55,7 @@ def encode_texts(sources: Sequence[Source], texts: Sequence[str]) -> list[Embedd
 def encode_queries(sources: Sequence[Source], queries: Sequence[str], steps: int | None = None) -> list[Embeddings]:
     """Embed queries for each of some sources, in one pass an encoder: (n, dim) each.
 
-    Args:
-        sources: those that are searched.
-        queries: what is searched for.
-        steps: K for the encoder that reads for the last source; None for its own.
+    ``steps`` is K for the encoder that reads for the last source; None for its own.
 
     Raises:
         EncoderError: it has no steps.

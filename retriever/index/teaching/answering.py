@@ -49,16 +49,9 @@ def keep_answers(
     author: str = PERSON,
     withdrawn: Sequence[str] = (PERSON, PROGRAM),
 ) -> None:
-    """Keep answers to a question by content id, in the caller's transaction.
+    """Keep answers to a question by content id, in the caller's transaction; None takes back those ``withdrawn``.
 
     Views of answers lose what they had of these texts: the next search or completion embeds what they are now.
-
-    Args:
-        opened: the index.
-        question: it.
-        answers: None takes back what was given.
-        author: of the answers.
-        withdrawn: authors whose answers None takes back.
     """
     store = opened.store
     store.answers.put(author, question, {content: said for content, said in answers.items() if said is not None})

@@ -63,13 +63,9 @@ def kept_labels(store: Store, question: str) -> KeptLabels:
 
 
 def name_answers(store: Store, question: str, answers: Mapping[str, str], *, add: bool = False) -> None:
-    """Name the answers of a question, in the place of those before; those that have examples stay.
+    """Name the answers of a question, in the place of those before; those that have examples stay, with ``add`` all do.
 
-    Args:
-        store: the index's database.
-        question: it.
-        answers: the description of every answer by its name, empty for none.
-        add: whether all answers before stay.
+    Answers are given with their descriptions, empty for none.
     """
     with store.writing(data=False):
         kept = kept_labels(store, question)

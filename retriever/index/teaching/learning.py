@@ -214,11 +214,7 @@ def log_loss(probable: NDArray[np.float32], labels: Ids) -> float:
 def triples_right(cosines: NDArray[np.floating[Any]], labels: Ids) -> float:
     """Return the share of triples of a row, one with its label and one with another whose first two are nearer.
 
-    Every label has the same say; equal cosines count as half.
-
-    Args:
-        cosines: (n, n) of the rows.
-        labels: (n,) theirs.
+    Every label has the same say; equal cosines (n, n) count as half. ``labels`` (n,) are those of the rows.
     """
     shares: dict[int, list[float]] = {}
     for row, label in enumerate(labels.tolist()):

@@ -35,7 +35,7 @@ from retriever.index.teaching.examples import (
 )
 from retriever.index.teaching.labels import Labels, kept_labels, name_answers, skip
 from retriever.index.teaching.teacher import TeachingRun, install, learn_question, question_of
-from retriever.index.teaching.unanswered import AnswersStatus, answered_contents, answering_author, unanswered_hits
+from retriever.index.teaching.unanswered import AnswersStatus, answered, unanswered_hits
 from retriever.index.verdicts.diagnosis import Diagnosis, TextPair, diagnose
 from retriever.index.verdicts.judging import wants_judging
 from retriever.index.verdicts.stored import stored_verdict
@@ -180,15 +180,11 @@ class Teaching:
 
     def skip(self, instruction: str, id: str) -> None:
         """Offer a document for a question no more; errors as `label`."""
-        (content,) = contents_of(self._opened.store, [Example("", id)])
-        self._take_back(instruction, content)
-        skip(self._opened.store, normal_instruction(instruction), [content])
+        self._take_back(instruction, id, skipped=True)
 
     def unlabel(self, instruction: str, id: str) -> None:
         """Take back the label of a document, or that it is skipped; errors as `label`."""
-        (content,) = contents_of(self._opened.store, [Example("", id)])
-        self._take_back(instruction, content)
-        skip(self._opened.store, normal_instruction(instruction), [content], back=True)
+        self._take_back(instruction, id, skipped=False)
 
     def read_by(self, instruction: str, reader: str) -> None:
         """Let a reader serve a question from now on, in searches, clusters and categories.
@@ -266,9 +262,9 @@ class Teaching:
         """
         from retriever.encoders.answers.answerer import Unread, explained
 
-        opened, answered = self._opened, answered_contents(self._opened, instruction)
-        refused = opened.store.answers.refused(answering_author(opened, instruction), normal_instruction(instruction))
-        missing = np.setdiff1d(opened.store.documents.live_contents(), answered).tolist()
+        store, known = self._opened.store, answered(self._opened, instruction)
+        refused = store.answers.refused(known.author, known.question)
+        missing = np.setdiff1d(store.documents.live_contents(), known.contents).tolist()
         return explained(Counter(Unread(refused[content]) for content in missing if content in refused))
 
     @property
@@ -301,10 +297,8 @@ class Teaching:
 
     def answers(self, instruction: str) -> dict[str, str]:
         """Return the answers in words to a question, by document id: of who serves it, and those that were given."""
-        store, contents = self._opened.store, answered_contents(self._opened, instruction)
-        answers = store.answers.get(
-            answering_author(self._opened, instruction), normal_instruction(instruction), contents
-        )
+        store, known = self._opened.store, answered(self._opened, instruction)
+        answers = store.answers.get(known.author, known.question, known.contents)
         documents = store.documents.expand(sorted(answers))
         return {document.id: answers[content] for content, group in documents.items() for document in group}
 
@@ -314,15 +308,12 @@ class Teaching:
         Raises:
             UsageError: there is no question.
         """
-        store = self._opened.store
-        answered, live = answered_contents(self._opened, instruction), store.documents.live_contents()
-        shown = self._opened.known_sources.active(instruction)
-        return AnswersStatus(
-            "" if shown is None else shown.name,
-            len(np.intersect1d(answered, live)),
-            len(live),
-            0 if shown is None else store.vectors.count_live(shown.view_id),
-        )
+        store, known = self._opened.store, answered(self._opened, instruction)
+        live, shown = store.documents.live_contents(), known.shown
+        answers = len(np.intersect1d(known.contents, live))
+        if shown is None:
+            return AnswersStatus("", answers, len(live), 0)
+        return AnswersStatus(shown.name, answers, len(live), store.vectors.count_live(shown.view_id))
 
     def answered_by(self, instruction: str) -> dict[str, int]:
         """Count the distinct texts that have an answer to a question by who gave it.
@@ -333,11 +324,10 @@ class Teaching:
         Raises:
             UsageError: there is no question.
         """
-        store, question = self._opened.store, question_of_answers(instruction)
-        author, reader = answering_author(self._opened, instruction), self.reader(instruction)
+        store, known, reader = self._opened.store, answered(self._opened, instruction), self.reader(instruction)
         live = set(store.documents.live_contents().tolist())
-        authors = store.answers.authors(author, question).items()
-        return dict(Counter(reader if by == author else by for content, by in authors if content in live))
+        authors = store.answers.authors(known.author, known.question).items()
+        return dict(Counter(reader if by == known.author else by for content, by in authors if content in live))
 
     def texts_to_answer(self, instruction: str, count: int = 10, query: str = "") -> list[Document]:
         """Return texts without an answer to a question that are worth one most, for `give_answers`; none is read.
@@ -350,13 +340,11 @@ class Teaching:
         Raises:
             UsageError: there is no question.
         """
+        contents = answered(self._opened, instruction).contents
         if query.strip():
-            answered_ids = answered_contents(self._opened, instruction)
-            return unanswered_hits(self._opened, query, count, set(answered_ids.tolist()))
-        store = self._opened.store
-        groups = store.documents.expand(answered_contents(self._opened, instruction)).values()
-        answered = [document.id for group in groups for document in group]
-        return [request.document for request in self._worth_answering(instruction, count, answered)]
+            return unanswered_hits(self._opened, query, count, set(contents.tolist()))
+        suggestions = worth_answering(self._opened, instruction, self._group, count, contents)
+        return [suggestion.document for suggestion in suggestions]
 
     def worth_answering(self, instruction: str, count: int = 10, answered: Collection[str] = ()) -> list[Suggestion]:
         """Return the documents that say most about a question once they are answered, for `teach`.
@@ -371,35 +359,21 @@ class Teaching:
             answered: ids of further documents that are answered already.
         """
         labels = self.labels(instruction)
-        answered = {*answered, *labels.examples, *labels.skipped}
-        found = self._like_answers(few_examples(labels), answered)[: max(0, 2 * count // 3)]
-        rest = self._worth_answering(instruction, count - len(found), answered | {document.id for document in found})
-        return [*(Suggestion(document) for document in found), *rest]
-
-    def _like_answers(self, answers: Sequence[str], answered: Collection[str]) -> list[Document]:
-        """Return the best hits of answers, the first of each, then the second, and so on; none twice."""
-        if not answers:
-            return []
-        known = set(self._opened.store.documents.contents_of(answered).tolist())
-        hits = [unanswered_hits(self._opened, answer, LEAST, known) for answer in answers]
-        in_turn = filter(None, chain.from_iterable(zip_longest(*hits)))
-        return list({document.text: document for document in in_turn}.values())
-
-    def _worth_answering(self, instruction: str, count: int, answered: Collection[str]) -> list[Suggestion]:
-        store, sources = self._opened.store, self._opened.known_sources
-        shown = sources.active(instruction)
-        if shown is None or store.vectors.count_live(shown.view_id) < len(store.documents.live_contents()):
-            shown = sources.active("")  # a view that is not whole holds the texts that were indexed or found first
-        return [] if shown is None else worth_answering(store, sources, shown, self._group, count, answered)
+        ids, documents = {*answered, *labels.examples, *labels.skipped}, self._opened.store.documents
+        known = set(documents.contents_of(ids).tolist())
+        hits = [unanswered_hits(self._opened, answer, LEAST, known) for answer in few_examples(labels)]
+        in_turn = filter(None, chain.from_iterable(zip_longest(*hits)))  # the first of each answer, then the second
+        found = list({document.text: document for document in in_turn}.values())[: max(0, 2 * count // 3)]
+        contents = documents.contents_of({*ids, *(document.id for document in found)})
+        rest = worth_answering(self._opened, instruction, self._group, count - len(found), contents)
+        return [*map(Suggestion, found), *rest]
 
     def clear_answers(self, instruction: str, ids: Collection[str]) -> dict[str, str] | None:
         """Return the learned answers of those documents that clearly give one, by id; None where nothing was taught.
 
         Documents whose likeliest answer is hardly likelier than the others, or is `NONE_OF_THESE`, are left out.
         """
-        sources = self._opened.known_sources
-        shown = sources.active(instruction)
-        return None if shown is None else clear_answers(self._opened.store, sources, shown, ids)
+        return clear_answers(self._opened, instruction, ids)
 
     def verdict(self, instruction: str) -> Verdict | None:
         """Return whether the model follows an instruction, as it was found; None where nobody has looked yet."""
@@ -452,9 +426,12 @@ class Teaching:
             keep_answers(self._opened, question, answers)
             name_answers(self._opened.store, question, dict.fromkeys(answers.values(), ""), add=True)
 
-    def _take_back(self, instruction: str, content: int) -> None:
-        with self._opened.store.transaction():
-            keep_answers(self._opened, normal_instruction(instruction), {content: None})
+    def _take_back(self, instruction: str, id: str, *, skipped: bool) -> None:
+        store, question = self._opened.store, normal_instruction(instruction)
+        (content,) = contents_of(store, [Example("", id)])
+        with store.transaction():
+            keep_answers(self._opened, question, {content: None})
+            skip(store, question, [content], back=not skipped)
 
     def _view_of(self, instruction: str) -> View | None:
         """Return the view of a question, found without a model; None of the base view, and where there is none.

@@ -11,6 +11,7 @@ from retriever.core.types import Document, Ids
 from retriever.index.opened import Opened
 from retriever.index.search.searcher import Searcher
 from retriever.index.sources.answers import Answers
+from retriever.index.sources.source import Source
 from retriever.index.teaching.answering import question_of
 from retriever.store.answers import GIVEN
 
@@ -35,31 +36,38 @@ class AnswersStatus:
     vectors: int
 
 
-def answered_contents(opened: Opened, instruction: str) -> Ids:
-    """Return the texts that have an answer to a question, given or by the reader that serves it, ascending.
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The texts that have an answer in words to a question, given or by the reader that serves it.
+
+    Attributes:
+        question: as answers are kept under it.
+        shown: what serves it; None where nothing was read yet.
+        author: whose answers count besides those that were given: a fingerprint, or `GIVEN`.
+        contents: the texts, ascending.
+    """
+
+    question: str
+    shown: Source | None
+    author: str
+    contents: Ids
+
+
+def answered(opened: Opened, instruction: str) -> Answered:
+    """Return which texts have an answer to a question.
 
     Raises:
         UsageError: there is no question.
     """
-    return opened.store.answers.held(answering_author(opened, instruction), question_of(instruction))
-
-
-def answering_author(opened: Opened, instruction: str) -> str:
-    """Return whose answers to a question count besides those that were given: a fingerprint, or `GIVEN`."""
-    source = opened.known_sources.active(instruction)
-    return source.by.fingerprint if isinstance(source, Answers) else GIVEN
+    question, shown = question_of(instruction), opened.known_sources.active(instruction)
+    author = shown.by.fingerprint if isinstance(shown, Answers) else GIVEN
+    return Answered(question, shown, author, opened.store.answers.held(author, question))
 
 
 def unanswered_hits(opened: Opened, query: str, count: int, answered: Collection[int]) -> list[Document]:
-    """Return the best hits of a query whose texts are not answered yet, best first.
+    """Return the best hits of a query, best first, whose texts are not among those answered, by content ids.
 
     The base encoder and words search for them: nobody knows yet what a text answers to the question.
-
-    Args:
-        opened: the index.
-        query: what is searched for.
-        count: hits at most.
-        answered: content ids of the texts that are left out.
     """
     searcher = Searcher(opened.store, opened.views, lambda: opened.sources, opened.search_options)
     depth = 2 * count
