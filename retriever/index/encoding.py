@@ -36,15 +36,8 @@ def view_key(encoder: Encoder, instruction: str, *, base: bool = True) -> ViewKe
         base: whether the encoder's default instruction, spelled out, stands for the base view too.
     """
     spec, normal = encoder.spec, normal_instruction(instruction)
-    return ViewKey(
-        fingerprint=spec.fingerprint,
-        instruction="" if base and normal == spec.default_instruction else normal,
-        pooling=spec.pooling,
-        steps=spec.steps,
-        look_ahead=spec.look_ahead,
-        dtype=spec.dtype,
-        dim=spec.dim,
-    )
+    given = "" if base and normal == spec.default_instruction else normal
+    return ViewKey(instruction=given, dim=spec.dim, **{name: getattr(spec, name) for name in VIEW_SETTINGS})
 
 
 def described_key(description: Mapping[str, JSON], instruction: str) -> ViewKey | None:

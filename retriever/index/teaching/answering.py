@@ -8,10 +8,10 @@ from retriever.core.unanswered import NOT_SAID
 from retriever.encoders.answers.answerer import MOST_CHARACTERS, MOST_WORDS
 from retriever.index.opened import Opened
 from retriever.index.sources.answers import Answers, Reader
-from retriever.index.teaching.labels import skip
-from retriever.store.answers import GIVEN, PERSON, PROGRAM
-
-__all__ = ["DEFAULT", "GIVEN", "PERSON", "choose_reader", "give_answers", "keep_answers", "question_of"]
+from retriever.index.teaching.labels import name_answers, skip
+from retriever.store.answers import GIVEN as GIVEN
+from retriever.store.answers import PERSON as PERSON
+from retriever.store.answers import PROGRAM
 
 DEFAULT = "default"
 """Stands for the index's own encoders, and for what examples taught them."""
@@ -61,6 +61,13 @@ def keep_answers(
         if source.in_words and source.instruction == question:
             store.vectors.remove(source.view_id, list(answers))
             store.generations.retire(source.view_id)
+
+
+def keep_examples(opened: Opened, question: str, answers: Mapping[int, str]) -> None:
+    """Keep answers of a person by content id as examples, and name them."""
+    with opened.store.transaction():
+        keep_answers(opened, question, answers)
+        name_answers(opened.store, question, dict.fromkeys(answers.values(), ""), add=True)
 
 
 def question_of(instruction: str) -> str:

@@ -1,8 +1,7 @@
 """`index.teaching`: whether a question is followed, and examples that teach what it means."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain, zip_longest
 
 import numpy as np
@@ -15,27 +14,16 @@ from retriever.core.verdicts import Verdict
 from retriever.index.asking.asker import ReaderPlace
 from retriever.index.asking.limits import Spent
 from retriever.index.completing import ask, judge_views
-from retriever.index.generations import build_outgrown
 from retriever.index.opened import Opened
 from retriever.index.sources.answers import of_model
-from retriever.index.sources.source import Source
 from retriever.index.sources.taught import Taught
 from retriever.index.teaching.active_learning import Grouping, Suggestion, clear_answers, worth_answering
-from retriever.index.teaching.answering import PERSON, choose_reader, give_answers, keep_answers
+from retriever.index.teaching.answering import PERSON, choose_reader, give_answers, keep_answers, keep_examples
 from retriever.index.teaching.answering import question_of as question_of_answers
-from retriever.index.teaching.examples import (
-    LEAST,
-    Example,
-    contents_of,
-    few_examples,
-    found_examples,
-    given_examples,
-    kept_examples,
-    with_labels,
-)
-from retriever.index.teaching.labels import Labels, kept_labels, name_answers, skip
-from retriever.index.teaching.teacher import TeachingRun, install, learn_question, question_of
-from retriever.index.teaching.unanswered import AnswersStatus, answered, unanswered_hits
+from retriever.index.teaching.examples import LEAST, Example, GivenExamples, contents_of, few_examples, given_examples
+from retriever.index.teaching.labels import Labels, kept_labels, labels_of, name_answers, skip
+from retriever.index.teaching.teacher import teach
+from retriever.index.teaching.unanswered import AnswersStatus, answered, refusals, unanswered_hits
 from retriever.index.verdicts.diagnosis import Diagnosis, TextPair, diagnose
 from retriever.index.verdicts.judging import wants_judging
 from retriever.index.verdicts.stored import stored_verdict
@@ -58,7 +46,7 @@ class Teaching:
     def teach(
         self,
         instruction: str,
-        examples: Iterable[Example | Mapping[str, object] | tuple[str, str]] | None = None,
+        examples: GivenExamples | None = None,
         *,
         tune: bool = False,
         progress: OnIndexing | None = None,
@@ -91,27 +79,10 @@ class Teaching:
             UsageError: the question is empty or the default one, or there are too many examples.
             IndexLockedError: another process writes to this index.
         """
-        opened, sources = self._opened, self._opened.sources
-        question = question_of(sources, instruction)
-        kept = kept_labels(opened.store, question.instruction)
-        given: dict[int, str] = {}
-        if examples is None:
-            resolved = kept_examples(opened.store, kept)
-        else:
-            resolved = found_examples(opened.store, given_examples(examples))
-            resolved = replace(resolved, answers=[kept.spelled(answer) for answer in resolved.answers])
-            given = dict(zip(resolved.content_ids.tolist(), resolved.answers, strict=True))
-        resolved = with_labels(resolved, kept)
-        with opened.writing("teach") as run_id:
-            learned = learn_question(TeachingRun(sources, run_id, progress), question, resolved, tune=tune)
-            if given:
-                self._keep(question.instruction, given)
-            view = install(sources, learned)
-            build_outgrown(opened.store, [view], opened.path, opened.device)
-            clear_dropped(opened.store, opened.path)
+        teach(self._opened, instruction, examples, tune=tune, progress=progress)
         lessons = self.lessons(instruction)
         if lessons is None:
-            raise InputError(f"{question.instruction!r} was forgotten meanwhile.", hint="Teach it again.")
+            raise InputError(f"{normal_instruction(instruction)!r} was forgotten meanwhile.", hint="Teach it again.")
         return lessons
 
     def forget(self, instruction: str) -> None:
@@ -141,15 +112,7 @@ class Teaching:
 
     def labels(self, instruction: str) -> Labels:
         """Return the answers of a question and the documents that were labeled, those that are still there."""
-        store = self._opened.store
-        kept = kept_labels(store, normal_instruction(instruction))
-        groups = store.documents.expand(sorted({*kept.examples, *kept.skipped}))
-        ids = {content: min(document.id for document in group) for content, group in groups.items()}
-        return Labels(
-            kept.answers,
-            {ids[content]: answer for content, answer in kept.examples.items() if content in ids},
-            [ids[content] for content in sorted(kept.skipped) if content in ids],
-        )
+        return labels_of(self._opened.store, normal_instruction(instruction))
 
     def name_answers(self, instruction: str, answers: Mapping[str, str]) -> None:
         """Keep the answers of a question with the index, in the place of those before; answers with examples stay.
@@ -176,7 +139,8 @@ class Teaching:
         (example,) = given_examples([(id, answer)])
         (content,) = contents_of(self._opened.store, [example])
         question = normal_instruction(instruction)
-        self._keep(question, {content: kept_labels(self._opened.store, question).spelled(example.answer)})
+        spelled = kept_labels(self._opened.store, question).spelled(example.answer)
+        keep_examples(self._opened, question, {content: spelled})
 
     def skip(self, instruction: str, id: str) -> None:
         """Offer a document for a question no more; errors as `label`."""
@@ -260,12 +224,7 @@ class Teaching:
         Raises:
             UsageError: there is no question.
         """
-        from retriever.encoders.answers.answerer import Unread, explained
-
-        store, known = self._opened.store, answered(self._opened, instruction)
-        refused = store.answers.refused(known.author, known.question)
-        missing = np.setdiff1d(store.documents.live_contents(), known.contents).tolist()
-        return explained(Counter(Unread(refused[content]) for content in missing if content in refused))
+        return refusals(self._opened, instruction)
 
     @property
     def spent(self) -> Spent:
@@ -420,12 +379,6 @@ class Teaching:
         """
         return diagnose(self._opened, instruction, pairs, progress=progress)
 
-    def _keep(self, question: str, answers: Mapping[int, str]) -> None:
-        """Keep answers of a person as examples, and name them."""
-        with self._opened.store.transaction():
-            keep_answers(self._opened, question, answers)
-            name_answers(self._opened.store, question, dict.fromkeys(answers.values(), ""), add=True)
-
     def _take_back(self, instruction: str, id: str, *, skipped: bool) -> None:
         store, question = self._opened.store, normal_instruction(instruction)
         (content,) = contents_of(store, [Example("", id)])
@@ -443,5 +396,5 @@ class Teaching:
 
     def _taught(self, instruction: str) -> Taught | None:
         """Return what examples taught of a question, whoever serves it."""
-        candidates: Sequence[Source] = self._opened.known_sources.candidates(instruction)
+        candidates = self._opened.known_sources.candidates(instruction)
         return next((source for source in candidates if isinstance(source, Taught)), None)

@@ -3,8 +3,11 @@
 No text is read for this, and no language model is asked.
 """
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
+
+import numpy as np
 
 from retriever.core.requests import SearchRequest
 from retriever.core.types import Document, Ids
@@ -62,6 +65,16 @@ def answered(opened: Opened, instruction: str) -> Answered:
     question, shown = question_of(instruction), opened.known_sources.active(instruction)
     author = shown.by.fingerprint if isinstance(shown, Answers) else GIVEN
     return Answered(question, shown, author, opened.store.answers.held(author, question))
+
+
+def refusals(opened: Opened, instruction: str) -> str:
+    """Return why texts have no answer of a language model to a question, as `Teaching.refusals` does."""
+    from retriever.encoders.answers.answerer import Unread, explained
+
+    known = answered(opened, instruction)
+    refused = opened.store.answers.refused(known.author, known.question)
+    missing = np.setdiff1d(opened.store.documents.live_contents(), known.contents).tolist()
+    return explained(Counter(Unread(refused[content]) for content in missing if content in refused))
 
 
 def unanswered_hits(opened: Opened, query: str, count: int, answered: Collection[int]) -> list[Document]:
