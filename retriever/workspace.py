@@ -1,6 +1,6 @@
 """An index as one object: the composition root that ties encoder, database and vector indexes together."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -79,13 +79,7 @@ class Index(Closing):
     ) -> None:
         self.path = path
         self._opened = Opened(
-            path,
-            encoder=encoder,
-            plain=plain,
-            device=device,
-            load=load,
-            search_options=search_options,
-            limits=limits,
+            path, encoder=encoder, plain=plain, device=device, load=load, search_options=search_options, limits=limits
         )
         self._divide()
 
@@ -225,11 +219,11 @@ class Index(Closing):
         Raises:
             InputError: there is none.
         """
-        for spelling in dict.fromkeys((id, composed(id))):
-            documents: Mapping[str, Document] = self.documents([spelling])
-            if documents:
-                return documents[spelling]
-        raise InputError(f"There is no document {id!r}.", hint="Ids are those of the corpus.")
+        documents = self.documents([id, composed(id)])
+        document = documents.get(id) or documents.get(composed(id))
+        if document is None:
+            raise InputError(f"There is no document {id!r}.", hint="Ids are those of the corpus.")
+        return document
 
     def _with_verdict(self, result: SearchResult) -> SearchResult:
         """Return a result with what is stored on its view: nothing is read or worked out for it."""

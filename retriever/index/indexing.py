@@ -16,7 +16,7 @@ from retriever.core.results import IndexingReport, OnIndexing
 from retriever.core.types import BadRow, Document, Ids
 from retriever.index.dividing import UnitKind, divided, kind, windows_of, windows_with_vectors
 from retriever.index.embedder import Batch, EmbeddedBatch, EmbedderFactory, TextGroup
-from retriever.index.parcels import Parcel, UnknownTexts, put_aside
+from retriever.index.parcels import Parcel, UnknownTexts, first_ids, put_aside
 from retriever.index.sources.catalog import Sources
 from retriever.index.sources.filling import by_encoder, derive
 from retriever.index.sources.source import Source
@@ -25,7 +25,6 @@ from retriever.store.checking import CheckedDocument, checked
 from retriever.store.database import Store
 
 OnLong = Literal["truncate", "skip", "error"]
-_SHOWN = 5  # ids of cut texts in the report's note
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,16 +326,15 @@ class Indexer:
         return list(reversed(first.values()))
 
     def _truncated_note(self) -> str:
-        cut, ids = self.report.truncated, ", ".join(self.report.truncated_ids[:_SHOWN])
+        cut, ids = self.report.truncated, first_ids(self.report.truncated_ids, self.report.truncated)
         texts = "1 text is" if cut == 1 else f"{cut} texts are"
-        more = f" and {cut - _SHOWN} more" if cut > _SHOWN else ""
         use = (
             "Only the beginning is searched."
             if kind(self._store) == "sentences"
             else "Searches without a question find all parts; clusters use the beginning."
         )
         limit = self._base.encoder.spec.max_text_tokens
-        return f"{texts} longer than the {limit} tokens that the encoder reads at once: {ids}{more}. {use}"
+        return f"{texts} longer than the {limit} tokens that the encoder reads at once: {ids}. {use}"
 
     def _delete_absent(self) -> None:
         if self._anonymous:

@@ -1,8 +1,8 @@
 """The one object that asks language models about the texts of an index: model, permission, memory and pacing."""
 
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -52,9 +52,6 @@ class Asker:
 
     Texts go to hosts alone that this person allowed for the index, within the limits of a budget, each once: what was
     answered or refused is remembered, and what another process is asking is waited for.
-
-    Args:
-        store: the index's database.
     """
 
     def __init__(self, store: Store) -> None:
@@ -168,6 +165,19 @@ class Asker:
                 host=spec.host,
             )
         return model
+
+
+@contextmanager
+def on_wait(notify: Callable[[str], None]) -> Iterator[None]:
+    """Call a function with a sentence whenever a language model takes long, on any thread, until the context ends."""
+    from retriever.encoders.answers.answerer import Waiting
+
+    before = Waiting.on_wait
+    Waiting.on_wait = staticmethod(notify)
+    try:
+        yield
+    finally:
+        Waiting.on_wait = before
 
 
 def _key(spec: "AnswererSpec") -> tuple[str, str, str]:

@@ -105,11 +105,6 @@ class LoadedView:
     held: int
 
     @property
-    def dim(self) -> int:
-        """Length of a vector."""
-        return self.view.key.dim
-
-    @property
     def size(self) -> int:
         """Texts that have a vector in the view, those of deleted documents included."""
         return sum(len(own_ids(part.ids)) for part in self._parts)
@@ -187,15 +182,7 @@ class LoadedView:
 
 
 class ViewSearcher:
-    """Keeps one view loaded; reads what is new in it when the database has changed.
-
-    Args:
-        store: the index's database.
-        view: the view.
-        folder: the index's folder.
-        contents: reads the texts that have a document.
-        device: where to search, as encoders take it; ``cpu`` keeps off the GPU.
-    """
+    """Keeps one view loaded, on a device as encoders take it; reads what is new in it when the database has changed."""
 
     def __init__(
         self, store: Store, view: View, folder: Path, contents: ContentReader, *, device: str = "auto"

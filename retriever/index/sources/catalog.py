@@ -22,12 +22,7 @@ KINDS: Mapping[str, type[Source]] = {source.kind: source for source in (Plain, Q
 
 
 class Sources:
-    """The sources of an index; threads may share it.
-
-    Args:
-        store: the index's database.
-        encoders: those that read texts.
-    """
+    """The sources of an index, whose texts some encoders read; threads may share it."""
 
     def __init__(self, store: Store, encoders: Encoders) -> None:
         self._store = store

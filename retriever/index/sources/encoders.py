@@ -121,13 +121,9 @@ def load_encoders(
 
 
 class Encoders:
-    """The encoders of an index, each loaded when it is first needed.
+    """The encoders of an index, each loaded when it is first needed, unless it is at hand.
 
-    Args:
-        descriptions: theirs; None where the index names none, so that none can be loaded.
-        load: gives the encoder of a description.
-        question: the instruction encoder, where it is at hand.
-        plain: the base encoder, where it is at hand.
+    There are no descriptions where the index names no encoders, so that none can be loaded.
     """
 
     def __init__(

@@ -57,12 +57,7 @@ class Source(ABC):
         needs: sources whose vectors it takes.
         view: as it was stored when the source was listed; None before it is.
 
-    Args:
-        context: as above, like the next three.
-        key: see there.
-        needs: see there.
-        view: see there.
-        load: reads what was stored of it, when that is first asked for.
+    What was stored of it is read (``load``) when that is first asked for.
     """
 
     kind: ClassVar[str]

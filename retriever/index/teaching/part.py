@@ -32,12 +32,7 @@ from retriever.store.views import View
 
 
 class Teaching:
-    """The part of an index (`retriever.workspace.Index`) that learns what a question means.
-
-    Args:
-        opened: the index.
-        group: puts vectors into groups.
-    """
+    """The part of an index (`retriever.workspace.Index`) that learns what a question means; ``group`` makes groups."""
 
     def __init__(self, opened: Opened, group: Grouping) -> None:
         self._opened = opened

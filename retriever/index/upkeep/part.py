@@ -64,11 +64,6 @@ class Upkeep:
         condition = request_filter(self._opened.store, where, *instructions)
         return lacking(self._opened, instructions, condition, ids)
 
-    def cost(self, contents: Ids) -> int:
-        """Count the tokens that the texts of some content ids have together, for the instruction encoder."""
-        texts = self._opened.store.documents.texts(contents)
-        return sum(self._opened.sources.encoders.question.count_tokens(list(texts.values())))
-
     def drop_views(self, instructions: Sequence[str]) -> None:
         """Remove the views of some instructions, with vectors, words and files: all of them or none.
 
