@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,6 @@ from retriever.index.filtering import request_filter
 from retriever.index.generations import IndexType
 from retriever.index.indexing import IndexingOptions
 from retriever.index.opened import Opened
-from retriever.index.search import grading
 from retriever.index.search.patterns import found_by_pattern
 from retriever.index.search.searcher import Searcher
 from retriever.index.sources.encoders import BaseEncoder
@@ -180,7 +178,7 @@ class Index(Closing):
         if request.query is None and request.like is None:
             return found_by_pattern(self._opened.store, request)
         queries, request = self._queries([request])
-        (result,) = self._searcher().stored(queries, request)
+        (result,) = Searcher(self._opened).stored(queries, request)
         return self._opened.views.calibration.rated(self._with_verdict(result))
 
     def _answers(
@@ -195,7 +193,7 @@ class Index(Closing):
             return
         queries, request = self._queries(requests)
         views = self._opened.views
-        for results in self._searcher().search(queries, request, on_texts):
+        for results in Searcher(self._opened).search(queries, request, on_texts):
             views.note_use(result.view for result in results if result.view is not None)
             yield [views.calibration.rated(self._with_verdict(result)) for result in results]
         views.shrink()
@@ -207,11 +205,6 @@ class Index(Closing):
             return [variant.query or "" for variant in requests], request
         like = self._resembled(request.like)
         return [like.text] * len(requests), replace(request, like=like.parent_id)
-
-    def _searcher(self) -> Searcher:
-        opened = self._opened
-        ask, judge = partial(completing.ask, opened), partial(grading.judge, opened)
-        return Searcher(opened.store, opened.views, lambda: opened.sources, opened.search_options, ask, judge)
 
     def _resembled(self, id: str) -> Document:
         """Return the document or the part of an id.

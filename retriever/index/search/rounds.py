@@ -7,48 +7,31 @@ from itertools import islice
 import numpy as np
 
 from retriever.core.errors import ConsentError, EncoderError, ReadingLimitError
-from retriever.core.requests import SearchOptions
-from retriever.core.types import Ids
 from retriever.index.asking.limits import KEPT_HINT
-from retriever.index.encoding import OnTexts, texts_read
-from retriever.index.open_views import OpenViews
+from retriever.index.completing import ask
+from retriever.index.encoding import texts_read
+from retriever.index.opened import Opened
 from retriever.index.search.lazy import Queries, learned_rankings, mostly_filled, texts_to_ask, texts_to_read
 from retriever.index.search.ranker import Ranker
 from retriever.index.search.rankings import Ranking
 from retriever.index.search.settling import Reading
 from retriever.index.sources.answers import of_model
-from retriever.index.sources.catalog import Sources
 from retriever.index.sources.filling import catch_up
-from retriever.index.sources.source import Source
 from retriever.index.verdicts.judging import judge_view, sampled, wants_judging
-from retriever.store.database import Store
 from retriever.store.views import View
-
-Ask = Callable[[Source, Ids, OnTexts | None], int]
-"""Has a language model answer about texts for a source; gives how many stay unread (`index.completing.ask`)."""
 
 KEPT_AT_ONCE = 10
 """Texts that are read before they are stored where somebody is told of them, who can look (`Searcher.stored`)."""
 
 
 class Rounds:
-    """Reads texts for searches of one index; ``ask`` has language models answer, None asks nobody."""
+    """Reads texts for searches of one index; ``asks`` is whether language models are asked."""
 
-    def __init__(
-        self,
-        store: Store,
-        views: OpenViews,
-        sources: Callable[[], Sources],
-        ranker: Ranker,
-        options: SearchOptions,
-        ask: Ask | None,
-    ) -> None:
-        self._store = store
-        self._views = views
-        self._sources = sources
+    def __init__(self, opened: Opened, ranker: Ranker, *, asks: bool) -> None:
+        self._opened = opened
+        self._store, self._views, self._options = opened.store, opened.views, opened.search_options
         self._ranker = ranker
-        self._options = options
-        self._ask = ask
+        self._asks = asks
 
     def read(self, reading: Reading, number: int) -> tuple[int, int]:
         """Read the texts of the round of a number, from 0, and judge whether the question is followed.
@@ -146,7 +129,7 @@ class Rounds:
             view = self._views.of(sources, source)
             further = np.empty(0, np.int64) if view is None else texts_to_ask(view, pool, reading.tried, reading.since)
         answers = of_model(source)
-        if self._ask is None or answers is None:
+        if answers is None or not self._asks:
             return 0, 0
         chosen = answers.unasked(further)[: self._options.costly_texts]
         if not reading.total:
@@ -159,7 +142,7 @@ class Rounds:
 
         reading.tried.update(chosen.tolist())
         try:
-            if unread := self._ask(source, chosen, notify):
+            if unread := ask(self._opened, source, chosen, notify):
                 raise ReadingLimitError(f"A limit is reached: {unread} texts stay unread.", hint=KEPT_HINT)
         except (ConsentError, EncoderError, ReadingLimitError) as error:
             reading.fault = error
@@ -172,7 +155,7 @@ class Rounds:
         queries = reading.queries
         with self._store.snapshot():
             view = self._views.of(queries.sources, queries.source)
-            if view is None or not reading.serves(self._sources()):
+            if view is None or not reading.serves(self._opened.sources):
                 return []
             depth = max(self._options.candidates, self._ranker.depth(reading.asked.request))
             teachers = [self._views.loaded(queries.base), *self._views.complete_beside(queries.source.root)]

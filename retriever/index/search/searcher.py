@@ -10,17 +10,17 @@ from dataclasses import replace
 from typing import TypeVar
 
 from retriever.core.errors import ConsentError, EncoderError, IndexDamagedError, ReadingLimitError, RetrieverError
-from retriever.core.requests import SearchOptions, SearchRequest
+from retriever.core.requests import SearchRequest
 from retriever.core.results import SearchPath, SearchResult, Settling
 from retriever.index.encoding import OnTexts
 from retriever.index.filtering import request_filter
-from retriever.index.open_views import OpenViews
-from retriever.index.search.grading import Judge, graded
+from retriever.index.opened import Opened
+from retriever.index.search.grading import graded
 from retriever.index.search.lazy import Found, as_vectors, mostly_filled, state_of
 from retriever.index.search.patterns import holding
 from retriever.index.search.ranker import Ranker, auto_mode, steps_of
 from retriever.index.search.rankings import Answer, Answers, Ranking, as_results, places
-from retriever.index.search.rounds import Ask, Rounds
+from retriever.index.search.rounds import Rounds
 from retriever.index.search.settling import (
     Asked,
     Reading,
@@ -35,42 +35,22 @@ from retriever.index.search.tiers import in_tiers, with_tiers
 from retriever.index.selection import require_fitting
 from retriever.index.sources.answers import Answers as AnswersInWords
 from retriever.index.sources.answers import of_model
-from retriever.index.sources.catalog import Sources, sources_of
+from retriever.index.sources.catalog import sources_of
 from retriever.index.sources.filling import catch_up, encode_queries
 from retriever.index.sources.source import Source
-from retriever.store.database import Store
 
 T = TypeVar("T")
 
 
 class Searcher:
-    """Searches one index.
+    """Searches one index; ``asks`` is whether language models are asked."""
 
-    Args:
-        store: its database.
-        views: its views.
-        sources: gives what serves instructions.
-        options: how far a search goes.
-        ask: has language models answer; None asks nobody.
-        judge: has them judge answers; None asks nobody.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        views: OpenViews,
-        sources: Callable[[], Sources],
-        options: SearchOptions,
-        ask: Ask | None = None,
-        judge: Judge | None = None,
-    ) -> None:
-        self._store = store
-        self._views = views
-        self._sources = sources
-        self._options = options
-        self._judge = judge
-        self._ranker = Ranker(store, views, options)
-        self._reading = Rounds(store, views, sources, self._ranker, options, ask)
+    def __init__(self, opened: Opened, *, asks: bool = True) -> None:
+        self._opened = opened
+        self._store, self._views, self._options = opened.store, opened.views, opened.search_options
+        self._asks = asks
+        self._ranker = Ranker(self._store, self._views, self._options)
+        self._rounds = Rounds(opened, self._ranker, asks=asks)
 
     def search(
         self, queries: Sequence[str], request: SearchRequest, on_texts: OnTexts | None = None
@@ -95,7 +75,7 @@ class Searcher:
         first = self._steadily(lambda: self._first(search))
         yield first.results
         while first.reading is not None:
-            if (yield from self._rounds(first.reading, on_texts)):
+            if (yield from self._go_on(first.reading, on_texts)):
                 return
             first = self._steadily(lambda: self._first(search))
             if first.reading is None:
@@ -161,7 +141,7 @@ class Searcher:
 
     def _by_vectors(self, search: Asked, now: Asked, pool: Found) -> Round:
         """Answer from the view that serves the instruction; where that lacks most texts, from the base view."""
-        request, sources = now.request, self._sources()
+        request, sources = now.request, self._opened.sources
         source = sources.of(request.instruction or "")
         base, view = sources.base, self._views.of(sources, source)
         weighed = source.evidence and request.like is None
@@ -199,7 +179,7 @@ class Searcher:
         since = 0 if noted is None else noted.newest
         return self._answered(now, answers, Reading(search, queries, pool, most, since))
 
-    def _rounds(self, reading: Reading, on_texts: OnTexts | None) -> Generator[list[SearchResult], None, bool]:
+    def _go_on(self, reading: Reading, on_texts: OnTexts | None) -> Generator[list[SearchResult], None, bool]:
         """Yield answers as more texts are read, until the hits no longer change.
 
         Returns:
@@ -209,13 +189,13 @@ class Searcher:
         before: list[SearchResult] | None = None
         for number in range(reading.most):
             try:
-                if not reading.serves(self._sources()):
+                if not reading.serves(self._opened.sources):
                     return False
                 reading.queries.shown()  # now, and not while a state of the database is held
-                wanted, read = self._reading.read(reading, number)
+                wanted, read = self._rounds.read(reading, number)
                 last = self._steadily(lambda: self._final(reading))
             except RetrieverError:
-                if reading.serves(self._sources()):
+                if reading.serves(self._opened.sources):
                     raise
                 return False
             if last is None:
@@ -243,21 +223,20 @@ class Searcher:
 
     def _judged(self, source: Source, request: SearchRequest) -> AnswersInWords | None:
         """Return the source whose answers a language model judges for a search; None where none does."""
-        wanted = request.judge and request.like is None and self._judge is not None
-        return of_model(source) if wanted else None
+        return of_model(source) if self._asks and request.judge and request.like is None else None
 
     def _graded(self, reading: Reading, last: Round) -> Round:
         """Have the first answers judged, and put the texts in the tiers of the grades.
 
         Where the language model cannot be asked, the reading notes why, and the list stays.
         """
-        asked, judge = self._capped(reading.asked), self._judge
+        asked = self._capped(reading.asked)
         source = self._judged(reading.queries.source, asked.request)
-        if source is None or judge is None:
+        if source is None:
             return last
         pairs = zip(asked.queries, last.answers.answers, strict=True)
         try:
-            tiers = [graded(source, query, answer.ranking, judge) for query, answer in pairs]
+            tiers = [graded(self._opened, source, query, answer.ranking) for query, answer in pairs]
         except (ConsentError, EncoderError, ReadingLimitError) as error:
             reading.fault = error
             return last
@@ -267,7 +246,7 @@ class Searcher:
         """Answer from the instruction's view as it is now; what was found before is used where it still holds."""
         now, queries, pool = self._capped(reading.asked), reading.queries, reading.found
         view = self._views.of(queries.sources, queries.source)
-        if view is None or not reading.serves(self._sources()):
+        if view is None or not reading.serves(self._opened.sources):
             return None
         if pool.state != state_of(self._store, queries.base):
             pool = self._ranker.in_base(now.request, queries, self._ranker.by_words(now))

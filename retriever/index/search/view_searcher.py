@@ -105,6 +105,11 @@ class LoadedView:
     held: int
 
     @property
+    def dim(self) -> int:
+        """Length of a vector."""
+        return self.view.key.dim
+
+    @property
     def size(self) -> int:
         """Texts that have a vector in the view, those of deleted documents included."""
         return sum(len(own_ids(part.ids)) for part in self._parts)

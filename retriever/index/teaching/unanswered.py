@@ -82,7 +82,7 @@ def unanswered_hits(opened: Opened, query: str, count: int, answered: Collection
 
     The base encoder and words search for them: nobody knows yet what a text answers to the question.
     """
-    searcher = Searcher(opened.store, opened.views, lambda: opened.sources, opened.search_options)
+    searcher = Searcher(opened, asks=False)
     depth = 2 * count
     while True:
         *_, (result,) = searcher.search([query], SearchRequest(query, k=depth))
