@@ -298,9 +298,7 @@ def _grouped(vectors: Embeddings, k: int) -> Groups:
 def limited(index: Index, limits: ReadingLimits) -> Index:
     """Return an index with limits of its own: for one of several readings that share its files and encoders.
 
-    Args:
-        index: stays open as long as what is returned is used.
-        limits: the most that language models are asked through what is returned; beyond them texts stay unread.
+    The index stays open as long as what is returned is used. Beyond the limits texts stay unread.
     """
     other = copy(index)
     other._opened = index._opened.limited(limits)

@@ -17,10 +17,7 @@ from retriever.store.views import ViewKey
 class TextGroup:
     """Distinct texts that the views of the same sources lack, which one encoder reads.
 
-    Attributes:
-        texts: theirs.
-        sources: of the views.
-        windows: whether they are windows of texts of other groups.
+    ``windows`` is whether they are windows of texts of other groups.
     """
 
     texts: Sequence[str]
@@ -106,11 +103,7 @@ EmbedderFactory = Callable[[OnTokens], Embedder]
 
 
 class LocalEmbedder:
-    """Embeds in this process, one batch after the other.
-
-    Args:
-        on_tokens: told of text tokens as they are read, in the caller's thread.
-    """
+    """Embeds in this process, one batch after the other, and tells of text tokens as they are read."""
 
     def __init__(self, on_tokens: OnTokens) -> None:
         self._on_tokens = on_tokens

@@ -28,12 +28,9 @@ Loader = Callable[[Mapping[str, JSON]], Encoder]
 
 
 def view_key(encoder: Encoder, instruction: str, *, base: bool = True) -> ViewKey:
-    """Give the identity of the encoder's view under an instruction.
+    """Give the identity of the encoder's view under an instruction; an empty one stands for the base view.
 
-    Args:
-        encoder: what makes the vectors.
-        instruction: an empty one stands for the base view.
-        base: whether the encoder's default instruction, spelled out, stands for the base view too.
+    With ``base`` so does the encoder's default instruction, spelled out.
     """
     spec, normal = encoder.spec, normal_instruction(instruction)
     given = "" if base and normal == spec.default_instruction else normal

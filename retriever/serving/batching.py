@@ -320,12 +320,7 @@ def _stopping() -> RetrieverError:
 
 
 class QueuedEncoder(WrappedEncoder):
-    """An encoder whose texts are read by a thread of a queue, together with what others ask of it.
-
-    Args:
-        encoder: it reads in the end.
-        queue: what it shares with all others.
-    """
+    """An encoder whose texts are read by a thread of a queue, together with what others ask of it."""
 
     def __init__(self, encoder: Encoder, queue: BatchQueue) -> None:
         super().__init__(encoder)

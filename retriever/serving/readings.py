@@ -45,12 +45,7 @@ class Reading:
 
 
 class Readings:
-    """Searches that read on, for all clients of a process; safe in all threads.
-
-    Args:
-        running: most that go on at a time.
-        waiting: most that wait for their turn.
-    """
+    """Searches that read on, for all clients of a process: so many at a time, others wait. Safe in all threads."""
 
     def __init__(self, *, running: int, waiting: int) -> None:
         self._most_running = running

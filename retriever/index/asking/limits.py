@@ -100,10 +100,6 @@ class Budget:
     ...     store.spending.add(texts=280, tokens=9000)
     ...     budget.room(asked=10), budget.room(asked=40)
     (20, 10)
-
-    Args:
-        store: the index's database, which counts what a day asks.
-        limits: the most.
     """
 
     def __init__(self, store: Store, limits: ReadingLimits) -> None:

@@ -81,7 +81,7 @@ class Sources:
         """Return the source of what the encoders alone read under an instruction."""
         normal = normal_instruction(instruction)
         for source in self.visible():
-            if type(source) in (Plain, Question) and source.instruction == normal:
+            if source.reads and source.instruction == normal:
                 return source
         key = self.encoders.view_key(normal)
         return (Question if key.instruction else Plain)(self.context, key)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Self
 
 from retriever.core.errors import EncoderError
 from retriever.core.protocols import Encoder, Tuning
@@ -52,6 +52,25 @@ class EncoderDescriptions:
 
     question: Mapping[str, JSON]
     plain: Mapping[str, JSON] | None = None
+
+    @classmethod
+    def of_two(cls, question: Mapping[str, JSON], plain: Mapping[str, JSON] | None) -> Self:
+        """Return what two descriptions say; one encoder, named twice, counts once."""
+        twice = plain is not None and plain["fingerprint"] == question["fingerprint"]
+        return cls(question, None if twice else plain)
+
+    @property
+    def names(self) -> tuple[str, str | None]:
+        """Names of both encoders."""
+        return str(self.question.get("name")), None if self.plain is None else str(self.plain.get("name"))
+
+    def keep(self, store: Store, question: str = ENCODER, plain: str = PLAIN) -> None:
+        """Keep them in settings of these names, in the caller's transaction."""
+        store.settings.set(question, dict(self.question))
+        if self.plain is None:
+            store.settings.remove(plain)
+        else:
+            store.settings.set(plain, dict(self.plain))
 
     def of(self, instruction: str) -> Mapping[str, JSON]:
         """Return the description of the encoder that reads under an instruction."""

@@ -98,9 +98,7 @@ class Settings:
 def learn(lesson: Lesson, settings: Settings | None = None) -> Head:
     """Return the head that answers best where examples are left out; every answer needs two of them.
 
-    Args:
-        lesson: the material.
-        settings: what was chosen by examples left out elsewhere; None to choose here, leaving out each in turn.
+    Settings that were chosen by examples left out elsewhere are taken; None chooses here, leaving out each in turn.
     """
     rows = _rows(lesson)
     return _head(lesson, rows, choose(lesson, _left_out(lesson, rows)) if settings is None else settings)

@@ -57,11 +57,7 @@ class Finished:
 
 
 class Spool:
-    """A spool in a folder, which is made when the first piece is asked for.
-
-    Args:
-        folder: one that every worker reaches under this name.
-    """
+    """A spool in a folder that every worker reaches under this name; it is made when the first piece is asked for."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
