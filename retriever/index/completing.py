@@ -81,13 +81,7 @@ def complete(
     options: IndexingOptions | None = None,
     progress: OnIndexing | None = None,
 ) -> list[Source]:
-    """Embed what the views of some instructions lack, as `Upkeep.complete` does, and return what serves them.
-
-    Raises:
-        InputError: one of the views is not there yet, and there is no document or none matches.
-        UsageError: an instruction is too long.
-        FilterError: the filter names an unknown field.
-    """
+    """Embed what the views of some instructions lack, as `Upkeep.complete` does, and return what serves them."""
     part, wanted = where is not None or ids is not None, lacking(opened, instructions, where, ids)
     return complete_with(opened, instructions, wanted, part=part, options=options, progress=progress)
 

@@ -25,12 +25,7 @@ KEPT = 0.9  # of the limit, so that not every search beyond it has to remove som
 
 
 def views_of(store: Store, instructions: Iterable[str]) -> list[View]:
-    """Return the views of some instructions, made by the index's encoder.
-
-    Raises:
-        UsageError: the base view is among them.
-        InputError: there is none of an instruction.
-    """
+    """Return the views of some instructions, made by the index's encoder; errors as `Upkeep.drop_views`."""
     known: dict[str, list[View]] = {}
     for view in own_views(store):
         known.setdefault(view.key.instruction, []).append(view)

@@ -295,17 +295,14 @@ def _read(slices: Sequence[tuple[_Request, Sequence[str]]]) -> None:
         start = stop
 
 
-def _joined(parts: Sequence[Encoded]) -> Encoded:
-    """Put together what was read of one text after another."""
-    words = [words for part in parts for words in part.words]
-    return Encoded(np.concatenate([part.embeddings for part in parts]), words)
-
-
 def _finish(request: _Request) -> None:
     """Put the slices of a request together and give them to whoever waits."""
     if request.answer.done():
         return
-    views = [_joined([part[i] for part in request.parts]) for i in range(len(request.instructions))]
+    views = [
+        Encoded(np.concatenate([part.embeddings for part in parts]), [words for part in parts for words in part.words])
+        for parts in zip(*request.parts, strict=True)
+    ]
     if request.answer.set_running_or_notify_cancel():
         request.answer.set_result(Reading(views, request.counted))
 
