@@ -16,6 +16,7 @@ from retriever.index.search.ranker import Ranker
 from retriever.index.search.rankings import Ranking
 from retriever.index.search.settling import Reading
 from retriever.index.sources.answers import of_model
+from retriever.index.sources.catalog import Sources
 from retriever.index.sources.filling import catch_up
 from retriever.index.verdicts.judging import judge_view, sampled, wants_judging
 from retriever.store.views import View
@@ -27,10 +28,10 @@ KEPT_AT_ONCE = 10
 class Rounds:
     """Reads texts for searches of one index; ``asks`` is whether language models are asked."""
 
-    def __init__(self, opened: Opened, ranker: Ranker, *, asks: bool) -> None:
+    def __init__(self, opened: Opened, sources: Callable[[], Sources], ranker: Ranker, *, asks: bool) -> None:
         self._opened = opened
         self._store, self._views, self._options = opened.store, opened.views, opened.search_options
-        self._ranker = ranker
+        self._sources, self._ranker = sources, ranker
         self._asks = asks
 
     def read(self, reading: Reading, number: int) -> tuple[int, int]:
@@ -155,7 +156,7 @@ class Rounds:
         queries = reading.queries
         with self._store.snapshot():
             view = self._views.of(queries.sources, queries.source)
-            if view is None or not reading.serves(self._opened.sources):
+            if view is None or not reading.serves(self._sources()):
                 return []
             depth = max(self._options.candidates, self._ranker.depth(reading.asked.request))
             teachers = [self._views.loaded(queries.base), *self._views.complete_beside(queries.source.root)]

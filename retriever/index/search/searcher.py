@@ -35,7 +35,7 @@ from retriever.index.search.tiers import in_tiers, with_tiers
 from retriever.index.selection import require_fitting
 from retriever.index.sources.answers import Answers as AnswersInWords
 from retriever.index.sources.answers import of_model
-from retriever.index.sources.catalog import sources_of
+from retriever.index.sources.catalog import Sources, sources_of
 from retriever.index.sources.filling import catch_up, encode_queries
 from retriever.index.sources.source import Source
 
@@ -43,14 +43,15 @@ T = TypeVar("T")
 
 
 class Searcher:
-    """Searches one index; ``asks`` is whether language models are asked."""
+    """Searches one index by what serves its instructions, or by other ``sources``; language models are asked or not."""
 
-    def __init__(self, opened: Opened, *, asks: bool = True) -> None:
+    def __init__(self, opened: Opened, sources: Callable[[], Sources] | None = None, *, asks: bool = True) -> None:
         self._opened = opened
+        self._sources = sources or (lambda: opened.sources)
         self._store, self._views, self._options = opened.store, opened.views, opened.search_options
         self._asks = asks
         self._ranker = Ranker(self._store, self._views, self._options)
-        self._rounds = Rounds(opened, self._ranker, asks=asks)
+        self._rounds = Rounds(opened, self._sources, self._ranker, asks=asks)
 
     def search(
         self, queries: Sequence[str], request: SearchRequest, on_texts: OnTexts | None = None
@@ -141,7 +142,7 @@ class Searcher:
 
     def _by_vectors(self, search: Asked, now: Asked, pool: Found) -> Round:
         """Answer from the view that serves the instruction; where that lacks most texts, from the base view."""
-        request, sources = now.request, self._opened.sources
+        request, sources = now.request, self._sources()
         source = sources.of(request.instruction or "")
         base, view = sources.base, self._views.of(sources, source)
         weighed = source.evidence and request.like is None
@@ -189,13 +190,13 @@ class Searcher:
         before: list[SearchResult] | None = None
         for number in range(reading.most):
             try:
-                if not reading.serves(self._opened.sources):
+                if not reading.serves(self._sources()):
                     return False
                 reading.queries.shown()  # now, and not while a state of the database is held
                 wanted, read = self._rounds.read(reading, number)
                 last = self._steadily(lambda: self._final(reading))
             except RetrieverError:
-                if reading.serves(self._opened.sources):
+                if reading.serves(self._sources()):
                     raise
                 return False
             if last is None:
@@ -246,7 +247,7 @@ class Searcher:
         """Answer from the instruction's view as it is now; what was found before is used where it still holds."""
         now, queries, pool = self._capped(reading.asked), reading.queries, reading.found
         view = self._views.of(queries.sources, queries.source)
-        if view is None or not reading.serves(self._opened.sources):
+        if view is None or not reading.serves(self._sources()):
             return None
         if pool.state != state_of(self._store, queries.base):
             pool = self._ranker.in_base(now.request, queries, self._ranker.by_words(now))
