@@ -102,7 +102,7 @@ class Index(Closing):
 
     def documents(self, ids: Iterable[str]) -> dict[str, Document]:
         """Return documents by their ids, and their parts by theirs; ids that are not there are left out."""
-        return self._opened.documents(ids)
+        return self._opened.store.documents.get(list(ids))
 
     def add(
         self,

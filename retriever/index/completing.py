@@ -169,10 +169,8 @@ def _sharing(opened: Opened, instructions: Sequence[str], progress: OnIndexing |
 
 def _is_unjudged(opened: Opened, root: Source) -> bool:
     """Return whether a question has yet to be judged."""
-    view, store = opened.sources.view(root), opened.store
-    if root.in_words or view is None:
-        return not root.in_words
-    return stored_verdict(store, view.view_id) is None
+    view = opened.sources.view(root)
+    return not root.in_words and (view is None or stored_verdict(opened.store, view.view_id) is None)
 
 
 def judging_cost(questions: float) -> float:

@@ -3,7 +3,7 @@
 import copy
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from retriever.core.contexts import Closing
 from retriever.core.errors import EncoderMismatchError, IndexNotFoundError, UsageError
 from retriever.core.protocols import Encoder
 from retriever.core.requests import SearchOptions
-from retriever.core.types import JSON, Document
+from retriever.core.types import JSON
 from retriever.index import encoding
 from retriever.index.asking.asker import Asker
 from retriever.index.asking.limits import Budget, ReadingLimits
@@ -192,10 +192,6 @@ class Opened(Closing):
         other._limits, other._state = limits, replace(state, budget=Budget(state.store, limits))
         other._closing, other._lent = None, self
         return other
-
-    def documents(self, ids: Iterable[str]) -> dict[str, Document]:
-        """Return documents by their ids, and their parts by theirs; ids that are not there are left out."""
-        return self.store.documents.get(list(ids))
 
     def close(self) -> None:
         """Close the database."""

@@ -57,13 +57,9 @@ class Readings:
         self._running = 0
 
     def join(self, key: Hashable, line: Hashable, index: str, settle: Settle) -> Reading:
-        """Return the reading of a key that is under way, whoever began it, or begin it.
+        """Return the reading of a key that is under way, whoever began it, or begin it, which is to ``settle``.
 
-        Args:
-            key: tells the search from all others.
-            line: what readings have in common that go one after the other.
-            index: its name.
-            settle: reads on, and gives what comes of it.
+        A key tells the search from all others; readings of one line go one after the other.
 
         Raises:
             OverloadedError: as many wait as may.

@@ -45,10 +45,6 @@ class Tail:
 
     New vectors become a segment, merged with the one before while that is less than twice as large: so segments are few
     (the logarithm of the vectors), and a vector is rarely built into an index again.
-
-    Attributes:
-        hold: makes the index of a segment.
-        segments: what was stored so far.
     """
 
     hold: Hold

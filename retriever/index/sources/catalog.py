@@ -33,10 +33,8 @@ class Sources:
     def all(self, made_by: Callable[[View], bool] | None = None) -> list[Source]:
         """Return the sources of the views of the index's encoders, oldest first; no encoder is loaded.
 
-        Hidden ones that nothing needs are left out.
-
-        Args:
-            made_by: whether encoders read the texts of a view, where others than the index's are meant.
+        Hidden ones that nothing needs are left out. ``made_by`` tells whether encoders read the texts of a view, where
+        others than the index's are meant.
         """
         descriptions = self.encoders.descriptions
         reads = made_by or (lambda view: descriptions is None or descriptions.make(view))

@@ -88,11 +88,7 @@ def encoder_descriptions(store: Store, question: str = ENCODER, plain: str = PLA
 
 
 def load_base(name: str = DEFAULT_BASE, *, device: str = "auto") -> Encoder:
-    """Load a base encoder.
-
-    Args:
-        name: a sentence-transformers model: a name of `retriever models list`, a folder, or a hub name.
-        device: where to run.
+    """Load a sentence-transformers model as base encoder: by a name of `retriever models list`, of a folder or the hub.
 
     Raises:
         EncoderError: there is no such model, or it is no sentence-transformers model.

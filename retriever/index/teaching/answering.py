@@ -89,7 +89,7 @@ def by_content(opened: Opened, answers: Mapping[str, str | None]) -> dict[int, s
         InputError: there is no such document, an answer is blank or no phrase, equal texts have two answers, or a
             document is read by its sentences.
     """
-    documents = opened.documents(answers)
+    documents = opened.store.documents.get(list(answers))
     known = opened.store.documents.known([document.text for document in documents.values()])
     embedded = set(opened.store.documents.contents_of(answers).tolist())
     found: dict[int, str | None] = {}
