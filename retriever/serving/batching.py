@@ -301,7 +301,7 @@ def _finish(request: _Request) -> None:
         return
     views = [
         Encoded(np.concatenate([part.embeddings for part in parts]), [words for part in parts for words in part.words])
-        for parts in zip(*request.parts, strict=True)
+        for parts in ([part[view] for part in request.parts] for view in range(len(request.instructions)))
     ]
     if request.answer.set_running_or_notify_cancel():
         request.answer.set_result(Reading(views, request.counted))
