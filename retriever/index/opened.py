@@ -58,7 +58,7 @@ def database_identity(path: Path) -> DatabaseIdentity:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What there is of an index while its database is open."""
+    """The parts of an index while its database is open."""
 
     store: Store
     views: OpenViews

@@ -72,7 +72,7 @@ class Found:
     def candidates(self, *, fused: bool = False) -> list[int]:
         """List the texts worth reading, best first; the queries take turns, so that each gets its best read.
 
-        What was learned goes before the other rankings, or is one among them (``fused``).
+        Learned rankings go before the others, or are among them (``fused``).
         """
         if self.learned and fused:
             rankings = list(map(fuse, self.plain, self.words, self.learned))

@@ -57,7 +57,7 @@ class Source(ABC):
         needs: sources whose vectors it takes.
         view: as it was stored when the source was listed; None before it is.
 
-    What was stored of it is read (``load``) when that is first asked for.
+    It reads what was stored of it (``load``) when that is first asked for.
     """
 
     kind: ClassVar[str]

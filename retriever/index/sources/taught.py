@@ -187,7 +187,7 @@ class Taught(Source):
     def class_prototypes(self, names: Sequence[str], vectors: Embeddings) -> Embeddings | None:
         """Return the vectors (n, dim) that stand for the learned answers of some names; None where some is not learned.
 
-        The vectors that are given (n, dim) are `combine` of the names.
+        ``vectors`` (n, dim) are `combine` of the names.
         """
         numbers = {answer.casefold(): number for number, answer in enumerate(self.head.answers)}
         if not {name.casefold() for name in names} <= numbers.keys():

@@ -212,7 +212,7 @@ def log_loss(probable: NDArray[np.float32], labels: Ids) -> float:
 def triples_right(cosines: NDArray[np.floating[Any]], labels: Ids) -> float:
     """Return the share of triples of a row, one with its label and one with another whose first two are nearer.
 
-    Every label has the same say; equal cosines (n, n) count as half. ``labels`` (n,) are those of the rows.
+    The rows have cosines (n, n) and labels (n,). Every label has the same say; equal cosines count as half.
     """
     shares: dict[int, list[float]] = {}
     for row, label in enumerate(labels.tolist()):
