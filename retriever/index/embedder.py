@@ -26,7 +26,7 @@ class TextGroup:
 
     @property
     def keys(self) -> list[ViewKey]:
-        """What the views are known by."""
+        """The keys of the views."""
         return [source.key for source in self.sources]
 
 
