@@ -6,7 +6,7 @@ Five labelled corpora of different kind are searched: passages by the questions 
 product reviews by what an analyst would ask for in words of his own (`own_words.json`), sections of stories by
 questions on them (FairytaleQA), customers' questions by others with the same intent (BANKING77). A rule picks a mode
 for every query. The one to ship loses least where it loses most against the best single mode of a corpus; among those
-that lose hardly more, the simplest. `retriever.index.search.auto` follows it, and a test compares the two.
+that lose hardly more, the simplest. `retriever.index.search.ranker` follows it, and a test compares the two.
 Hybrid search is measured under several weights of the words, of which `SearchOptions` has one.
 
 The same corpora with texts of any length say what the windows of long texts are worth (`retriever.corpus.windows`):

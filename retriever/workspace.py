@@ -1,9 +1,8 @@
 """An index as one object: the composition root that ties encoder, database and vector indexes together."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,6 @@ from retriever.index.encoding import Loader, OnTexts
 from retriever.index.filtering import request_filter
 from retriever.index.indexing import IndexingOptions
 from retriever.index.opened import Opened
-from retriever.index.search import grading
 from retriever.index.search.patterns import found_by_pattern
 from retriever.index.search.searcher import Searcher
 from retriever.index.sources.encoders import BaseEncoder
@@ -78,13 +76,7 @@ class Index(Closing):
     ) -> None:
         self.path = path
         self._opened = Opened(
-            path,
-            encoder=encoder,
-            plain=plain,
-            device=device,
-            load=load,
-            search_options=search_options,
-            limits=limits,
+            path, encoder=encoder, plain=plain, device=device, load=load, search_options=search_options, limits=limits
         )
         self._divide()
 
@@ -109,7 +101,7 @@ class Index(Closing):
 
     def documents(self, ids: Iterable[str]) -> dict[str, Document]:
         """Return documents by their ids, and their parts by theirs; ids that are not there are left out."""
-        return self._opened.documents(ids)
+        return self._opened.store.documents.get(list(ids))
 
     def add(
         self,
@@ -185,7 +177,7 @@ class Index(Closing):
         if request.query is None and request.like is None:
             return found_by_pattern(self._opened.store, request)
         queries, request = self._queries([request])
-        (result,) = self._searcher().stored(queries, request)
+        (result,) = Searcher(self._opened).stored(queries, request)
         return self._opened.views.calibration.rated(self._with_verdict(result))
 
     def _answers(
@@ -200,7 +192,7 @@ class Index(Closing):
             return
         queries, request = self._queries(requests)
         views = self._opened.views
-        for results in self._searcher().search(queries, request, on_texts):
+        for results in Searcher(self._opened).search(queries, request, on_texts):
             views.note_use(result.view for result in results if result.view is not None)
             yield [views.calibration.rated(self._with_verdict(result)) for result in results]
         views.shrink()
@@ -213,22 +205,17 @@ class Index(Closing):
         like = self._resembled(request.like)
         return [like.text] * len(requests), replace(request, like=like.parent_id)
 
-    def _searcher(self) -> Searcher:
-        opened = self._opened
-        ask, judge = partial(completing.ask, opened), partial(grading.judge, opened)
-        return Searcher(opened.store, opened.views, lambda: opened.sources, opened.search_options, ask, judge)
-
     def _resembled(self, id: str) -> Document:
         """Return the document or the part of an id.
 
         Raises:
             InputError: there is none.
         """
-        for spelling in dict.fromkeys((id, composed(id))):
-            documents: Mapping[str, Document] = self.documents([spelling])
-            if documents:
-                return documents[spelling]
-        raise InputError(f"There is no document {id!r}.", hint="Ids are those of the corpus.")
+        documents = self.documents([id, composed(id)])
+        document = documents.get(id) or documents.get(composed(id))
+        if document is None:
+            raise InputError(f"There is no document {id!r}.", hint="Ids are those of the corpus.")
+        return document
 
     def _with_verdict(self, result: SearchResult) -> SearchResult:
         """Return a result with what is stored on its view: nothing is read or worked out for it."""
@@ -310,9 +297,7 @@ def _grouped(vectors: Embeddings, k: int) -> Groups:
 def limited(index: Index, limits: ReadingLimits) -> Index:
     """Return an index with limits of its own: for one of several readings that share its files and encoders.
 
-    Args:
-        index: stays open as long as what is returned is used.
-        limits: the most that language models are asked through what is returned; beyond them texts stay unread.
+    The index stays open as long as what is returned is used. Beyond the limits texts stay unread.
     """
     other = copy(index)
     other._opened = index._opened.limited(limits)

@@ -58,8 +58,8 @@ class Reading:
 
         Arguments are those of `Index`.
         """
+        from retriever.index.asking.asker import on_wait
         from retriever.index.asking.limits import ReadingLimits, read_limits
-        from retriever.index.asking.notices import on_wait
         from retriever.workspace import Index
 
         limits = ReadingLimits(self.max_texts, self.max_tokens, self.max_minutes)

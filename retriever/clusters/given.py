@@ -86,7 +86,7 @@ def take_back_move(opened: Opened, instruction: str, move: Move) -> None:
 
 def _content_of(opened: Opened, move: Move) -> int | None:
     """Return the content id of a moved document's text; None where the document is gone or has another text."""
-    documents = opened.documents([move.id])
+    documents = opened.store.documents.get([move.id])
     if not documents or text_key(text := documents[move.id].text) != move.text:
         return None
     return opened.store.documents.known([text])[text]

@@ -16,7 +16,7 @@ from retriever.index.generations import build_outgrown, remember
 from retriever.index.indexing import Indexer, IndexingOptions
 from retriever.index.opened import Opened
 from retriever.index.selection import nothing_matches, selected_contents
-from retriever.index.sources.answers import Answers
+from retriever.index.sources.answers import of_model
 from retriever.index.sources.catalog import own_views
 from retriever.index.sources.filling import catch_up
 from retriever.index.sources.source import Source
@@ -82,13 +82,7 @@ def complete(
     options: IndexingOptions | None = None,
     progress: OnIndexing | None = None,
 ) -> list[Source]:
-    """Embed what the views of some instructions lack, as `Upkeep.complete` does, and return what serves them.
-
-    Raises:
-        InputError: one of the views is not there yet, and there is no document or none matches.
-        UsageError: an instruction is too long.
-        FilterError: the filter names an unknown field.
-    """
+    """Embed what the views of some instructions lack, as `Upkeep.complete` does, and return what serves them."""
     part, wanted = where is not None or ids is not None, lacking(opened, instructions, where, ids)
     return complete_with(opened, instructions, wanted, part=part, options=options, progress=progress)
 
@@ -133,35 +127,23 @@ def ask(opened: Opened, source: Source, contents: Ids, on_texts: OnTexts | None 
 
     Where no language model serves the source, nothing is asked; answers that are stored are embedded.
 
-    Args:
-        opened: the index.
-        source: that serves a question.
-        contents: the texts, the most wanted first.
-        on_texts: called with texts answered and texts asked about.
-
     Returns:
-        How many of the texts stay unread because a limit is reached.
+        How many of the texts, the most wanted first, stay unread because a limit is reached.
 
     Raises:
-        ConsentError: the model is at a host that nobody allowed; nothing was sent.
-        EncoderError: it cannot be asked; what was answered is kept.
+        ConsentError, EncoderError: as `Asker.answer`.
     """
     try:
-        if isinstance(source, Answers) and source.by.name and len(wanted := source.unasked(contents)):
-            return opened.asker.answer(source.by, source.instruction, wanted, opened.budget, on_texts)
-        return 0
+        answers = of_model(source)
+        if answers is None or not len(wanted := answers.unasked(contents)):
+            return 0
+        return opened.asker.answer(answers.by, source.instruction, wanted, opened.budget, on_texts)
     finally:
         catch_up(opened.sources, source)
 
 
 def _sharing(opened: Opened, instructions: Sequence[str], progress: OnIndexing | None) -> OnIndexing | None:
-    """Return what tells progress the share that is done of reading texts and of judging questions after it.
-
-    Args:
-        opened: the index.
-        instructions: the questions.
-        progress: told; None for nobody.
-    """
+    """Return what tells progress the share that is done of reading texts and of judging questions after it."""
     if progress is None:
         return None
     roots = {opened.sources.of(instruction).root for instruction in instructions if instruction}
@@ -188,10 +170,8 @@ def _sharing(opened: Opened, instructions: Sequence[str], progress: OnIndexing |
 
 def _is_unjudged(opened: Opened, root: Source) -> bool:
     """Return whether a question has yet to be judged."""
-    view, store = opened.sources.view(root), opened.store
-    if root.in_words or view is None:
-        return not root.in_words
-    return stored_verdict(store, view.view_id) is None
+    view = opened.sources.view(root)
+    return not root.in_words and (view is None or stored_verdict(opened.store, view.view_id) is None)
 
 
 def judging_cost(questions: float) -> float:

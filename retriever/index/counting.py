@@ -35,12 +35,7 @@ def known_fields(index: HasOpened) -> Mapping[str, str]:
 
 
 def count_documents(index: HasOpened, where: str | None = None, by: str | None = None) -> Counted:
-    """Count the documents of an index.
-
-    Args:
-        index: the index.
-        where: a filter over metadata; None for all documents.
-        by: a metadata field whose values are counted.
+    """Count the documents that a filter over metadata accepts, None for all, and those of each value of a field.
 
     Raises:
         FilterError: the filter cannot be parsed, names an unknown field, or compares one with values of another type.

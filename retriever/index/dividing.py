@@ -76,12 +76,9 @@ def windows_of(store: Store, texts: Iterable[str]) -> dict[str, list[Span]]:
 def windows_with_vectors(
     divided: Mapping[str, Sequence[Span]], vectors: Mapping[str, Embeddings], ids: Mapping[str, int]
 ) -> dict[int, Windows]:
-    """Return the windows of texts, by their content ids, that were embedded.
+    """Return the windows of texts (`windows_of`) that were embedded, by the texts' content ids.
 
-    Args:
-        divided: from `windows_of`.
-        vectors: by the text of a window, its vector (dim,).
-        ids: content ids of the texts.
+    Vectors (dim,) are given by the text of a window, and content ids by the text.
     """
     windows = {}
     for text, spans in divided.items():

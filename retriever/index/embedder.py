@@ -10,24 +10,24 @@ from typing import Protocol
 from retriever.core.types import Embeddings, Encoded
 from retriever.index.sources.filling import OnTokens, read
 from retriever.index.sources.source import Source
-from retriever.store.views import View
+from retriever.store.views import ViewKey
 
 
 @dataclass(frozen=True, slots=True)
 class TextGroup:
-    """Distinct texts that lack the same views, which one encoder reads.
+    """Distinct texts that the views of the same sources lack, which one encoder reads.
 
-    Attributes:
-        texts: theirs.
-        views: the views.
-        sources: of each.
-        windows: whether they are windows of texts of other groups.
+    ``windows`` is whether they are windows of texts of other groups.
     """
 
     texts: Sequence[str]
-    views: Sequence[View]
     sources: Sequence[Source]
     windows: bool = False
+
+    @property
+    def keys(self) -> list[ViewKey]:
+        """The keys of the views."""
+        return [source.key for source in self.sources]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +103,7 @@ EmbedderFactory = Callable[[OnTokens], Embedder]
 
 
 class LocalEmbedder:
-    """Embeds in this process, one batch after the other.
-
-    Args:
-        on_tokens: told of text tokens as they are read, in the caller's thread.
-    """
+    """Embeds in this process, one batch after the other, and tells of text tokens as they are read."""
 
     def __init__(self, on_tokens: OnTokens) -> None:
         self._on_tokens = on_tokens

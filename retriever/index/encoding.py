@@ -28,23 +28,13 @@ Loader = Callable[[Mapping[str, JSON]], Encoder]
 
 
 def view_key(encoder: Encoder, instruction: str, *, base: bool = True) -> ViewKey:
-    """Give the identity of the encoder's view under an instruction.
+    """Give the identity of the encoder's view under an instruction; an empty one stands for the base view.
 
-    Args:
-        encoder: what makes the vectors.
-        instruction: an empty one stands for the base view.
-        base: whether the encoder's default instruction, spelled out, stands for the base view too.
+    With ``base`` so does the encoder's default instruction, spelled out.
     """
     spec, normal = encoder.spec, normal_instruction(instruction)
-    return ViewKey(
-        fingerprint=spec.fingerprint,
-        instruction="" if base and normal == spec.default_instruction else normal,
-        pooling=spec.pooling,
-        steps=spec.steps,
-        look_ahead=spec.look_ahead,
-        dtype=spec.dtype,
-        dim=spec.dim,
-    )
+    given = "" if base and normal == spec.default_instruction else normal
+    return ViewKey(instruction=given, dim=spec.dim, **{name: getattr(spec, name) for name in VIEW_SETTINGS})
 
 
 def described_key(description: Mapping[str, JSON], instruction: str) -> ViewKey | None:
@@ -68,14 +58,9 @@ def belongs(key: ViewKey, description: Mapping[str, JSON]) -> bool:
 def texts_read(
     encoder: Encoder, texts: Sequence[str], on_texts: OnTexts | None, *, before: int = 0, after: int = 0
 ) -> Callable[[int], None] | None:
-    """Return what turns numbers of tokens that are read of some texts into numbers of texts, about.
+    """Return what turns numbers of tokens that are read of some texts into numbers of texts, about; None for nobody.
 
-    Args:
-        encoder: of the vectors.
-        texts: those that are read now.
-        on_texts: told of them; None for nobody.
-        before: texts that were read already.
-        after: texts that will be read behind these.
+    As many texts were read ``before`` these, and will be ``after`` them.
     """
     if on_texts is None:
         return None

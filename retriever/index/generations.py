@@ -37,13 +37,7 @@ def chosen_type(store: Store) -> dict[str, JSON]:
 
 
 def remember(store: Store, chosen: IndexType | None, folder: Path, dims: Iterable[int]) -> None:
-    """Let every later build be of the chosen type.
-
-    Args:
-        store: the index's database.
-        chosen: what is not None of it replaces what was remembered.
-        folder: the index's folder.
-        dims: lengths of vectors that indexes will be built of.
+    """Let every later build be of the chosen type, for vectors of these lengths; what is None of it stays as it was.
 
     Raises:
         UsageError: nothing could be built so; nothing is remembered then.

@@ -16,17 +16,15 @@ from retriever.core.results import IndexingReport, OnIndexing
 from retriever.core.types import BadRow, Document, Ids
 from retriever.index.dividing import UnitKind, divided, kind, windows_of, windows_with_vectors
 from retriever.index.embedder import Batch, EmbeddedBatch, EmbedderFactory, TextGroup
-from retriever.index.parcels import Parcel, UnknownTexts, put_aside
+from retriever.index.parcels import Parcel, UnknownTexts, first_ids, put_aside
 from retriever.index.sources.catalog import Sources
-from retriever.index.sources.filling import by_encoder, derive, put
+from retriever.index.sources.filling import by_encoder, derive
 from retriever.index.sources.source import Source
 from retriever.index.workers.embedder import Workers
 from retriever.store.checking import CheckedDocument, checked
 from retriever.store.database import Store
-from retriever.store.views import View
 
 OnLong = Literal["truncate", "skip", "error"]
-_SHOWN = 5  # ids of cut texts in the report's note
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +91,13 @@ class Indexer:
                 group[0].encoder.encode_many(["."], new)
         with store.transaction():
             self._filled = {
-                store.views.ensure(source.key, lazy=lazy and bool(source.instruction)): source
+                source: store.views.ensure(source.key, lazy=lazy and bool(source.instruction))
                 for source in self._sources
                 if source.reads
             }
-        self.views = [view for view, source in self._filled.items() if not source.hidden]
+        self.views = [view for source, view in self._filled.items() if not source.hidden]
         # One encoder reads a text once for all its views; the base view's goes ahead of another.
-        self._ahead = [view for view, source in self._filled.items() if source in reading[0]]
+        self._ahead = [source for source in self._filled if source in reading[0]]
         self.report = IndexingReport(
             views=[view.view_id for view in self.views], instructions=[view.key.instruction for view in self.views]
         )
@@ -184,11 +182,12 @@ class Indexer:
             windows = windows_with_vectors(parcel.windows, done.windows, ids)
             for group, encoded in done.of_texts:
                 contents = [ids[text] for text in group.texts]
-                for view, source, output in zip(group.views, group.sources, encoded, strict=True):
+                for source, output in zip(group.sources, encoded, strict=True):
                     behind = {text: windows[text] for text in contents if text in windows} if source.windowed else {}
-                    count = put(self._store, view, contents, output, behind)
+                    view_id = self._filled[source].view_id
+                    self._store.vectors.put(view_id, contents, output.embeddings, output.words, behind)
                     if not source.hidden:
-                        report.embedded[view.view_id] = report.embedded.get(view.view_id, 0) + count
+                        report.embedded[view_id] = report.embedded.get(view_id, 0) + len(contents)
             contents = [ids[text] for text in done.batch.texts]
             derive(self._index, [derived for derived in self._sources if not derived.in_words], contents)
             self._store.runs.quarantine(run_id, parcel.bad)
@@ -235,15 +234,16 @@ class Indexer:
 
     def _unfilled(self, pending: Sequence[int], *, counted: bool) -> Iterator[Batch]:
         """Yield batches of stored texts; the progress counts them or has other things to count."""
+        *_, last = (source for source in self._filled if not source.hidden)
         for start in range(0, len(pending), self._options.batch):
-            encoder = self._filled[self.views[-1]].encoder
+            encoder = last.encoder
             texts = self._store.documents.texts(pending[start : start + self._options.batch])
             known = {text: content_id for content_id, text in texts.items()}
             tokens = encoder.count_tokens(list(known))
             if encoder is not self._base.encoder and (limit := encoder.spec.max_text_tokens) is not None:
                 self._cut_later[limit] += sum(length > limit for length in tokens)
             yield self._batch(
-                self._grouped(known, list(self._filled)), Parcel(len(known) if counted else 0, sum(tokens), known=known)
+                self._grouped(known, self._filled), Parcel(len(known) if counted else 0, sum(tokens), known=known)
             )
 
     def _batch(self, groups: Sequence[TextGroup], parcel: Parcel) -> Batch:
@@ -252,8 +252,7 @@ class Indexer:
         windows = windows_of(self._store, texts)
         read = [text[span.start : span.end] for text, spans in windows.items() for span in spans]
         if read:
-            view = next(view for view, source in self._filled.items() if source == self._base)
-            groups = [*groups, TextGroup(list(dict.fromkeys(read)), [view], [self._base], windows=True)]
+            groups = [*groups, TextGroup(list(dict.fromkeys(read)), [self._base], windows=True)]
             more = parcel.tokens * sum(map(len, read)) // max(1, sum(map(len, texts)))
             parcel = replace(parcel, windows=windows, tokens=parcel.tokens + more)
         batch = Batch(next(self._numbers), groups)
@@ -272,29 +271,22 @@ class Indexer:
         stored = self._store.documents.by_hash(texts)
         return self._grouped({text: stored.get(digest) for digest, text in texts.items()}, self._ahead)
 
-    def _grouped(self, texts: Mapping[str, int | None], among: Sequence[View]) -> list[TextGroup]:
-        """Return texts that a view lacks, with the others that lack the same views.
+    def _grouped(self, texts: Mapping[str, int | None], among: Iterable[Source]) -> list[TextGroup]:
+        """Return texts that a view of some sources lacks, with the others that lack the same views.
 
-        Args:
-            texts: their content ids, None for those that are not stored.
-            among: the views to look at.
+        Content ids of the texts are None for those that are not stored.
         """
         ids = [content_id for content_id in texts.values() if content_id is not None]
-        lacking: dict[str, list[View]] = {text: [] for text in texts}
-        for view in among:
-            missing = {None, *self._store.vectors.missing(view.view_id, ids)}
+        lacking: dict[str, list[Source]] = {text: [] for text in texts}
+        for source in among:
+            missing = {None, *self._store.vectors.missing(self._filled[source].view_id, ids)}
             for text, content_id in texts.items():
                 if content_id in missing:
-                    lacking[text].append(view)
-        groups: dict[tuple[View, ...], list[str]] = {}
-        for text, views in lacking.items():
-            if views:
-                groups.setdefault(tuple(views), []).append(text)
-        return [
-            TextGroup(texts, [view for view in views if self._filled[view] in sources], sources)
-            for views, texts in groups.items()
-            for sources in by_encoder(self._filled[view] for view in views)
-        ]
+                    lacking[text].append(source)
+        groups: dict[tuple[Source, ...], list[str]] = {}
+        for text, sources in lacking.items():
+            groups.setdefault(tuple(sources), []).append(text)
+        return [TextGroup(texts, read) for sources, texts in groups.items() for read in by_encoder(sources)]
 
     def _lengths(self, texts: Sequence[str]) -> dict[str, int]:
         """Return the tokens of texts for the base encoder, by text."""
@@ -334,16 +326,15 @@ class Indexer:
         return list(reversed(first.values()))
 
     def _truncated_note(self) -> str:
-        cut, ids = self.report.truncated, ", ".join(self.report.truncated_ids[:_SHOWN])
+        cut, ids = self.report.truncated, first_ids(self.report.truncated_ids, self.report.truncated)
         texts = "1 text is" if cut == 1 else f"{cut} texts are"
-        more = f" and {cut - _SHOWN} more" if cut > _SHOWN else ""
         use = (
             "Only the beginning is searched."
             if kind(self._store) == "sentences"
             else "Searches without a question find all parts; clusters use the beginning."
         )
         limit = self._base.encoder.spec.max_text_tokens
-        return f"{texts} longer than the {limit} tokens that the encoder reads at once: {ids}{more}. {use}"
+        return f"{texts} longer than the {limit} tokens that the encoder reads at once: {ids}. {use}"
 
     def _delete_absent(self) -> None:
         if self._anonymous:

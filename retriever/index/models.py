@@ -56,16 +56,6 @@ def reset() -> None:
     catalog.remove_promotion()
 
 
-def promoted() -> Path | None:
-    """Return the folder that was made the default encoder, there or not; None where none was.
-
-    Raises:
-        CheckpointError: the pointer cannot be read.
-    """
-    promotion = catalog.read_promotion()
-    return None if promotion is None else promotion.folder
-
-
 def export(name: str, folder: Path, *, to: str = "sentence-transformers", device: str = "cpu") -> Export:
     """Write an encoder as a folder that works without this package; it appears whole or not at all.
 

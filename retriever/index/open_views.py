@@ -18,7 +18,7 @@ from retriever.index.sources.source import Source
 from retriever.index.view_upkeep import evict, lazy_bytes, lazy_limit
 from retriever.store.database import Store
 from retriever.store.lock import LOCK_NAME, WriterLock
-from retriever.store.views import View, ViewKey
+from retriever.store.views import View
 
 NOTED_EVERY = 3600.0
 """Seconds between two notes of a view's last use."""
@@ -49,9 +49,16 @@ class OpenViews:
             )
         return self._searchers[view.view_id].current()
 
+    def of(self, sources: Sources, source: Source) -> LoadedView | None:
+        """Return the view of a source, as `loaded`; None where there is none yet."""
+        view = sources.view(source)
+        return None if view is None else self.loaded(view)
+
     def complete_beside(self, source: Source) -> list[LoadedView]:
         """Return the view of another instruction by the same encoder that was used last and has every text, if any."""
-        others = [view for view in self._store.views.all() if not view.lazy and _of_one_encoder(view.key, source.key)]
+        encoder, views = replace(source.key, instruction=""), self._store.views.all()
+        others = [view for view in views if not view.lazy and replace(view.key, instruction="") == encoder]
+        others = [view for view in others if view.key != source.key]
         recent = sorted(others, key=lambda view: (view.last_used, view.view_id), reverse=True)
         loaded = (self.loaded(view) for view in recent)
         return list(islice((view for view in loaded if view.complete), 1))
@@ -95,8 +102,3 @@ class OpenViews:
             if now - self._noted.get(view_id, float("-inf")) > NOTED_EVERY:
                 self._noted[view_id] = now
                 self._store.best_effort_write(partial(self._store.views.touch, view_id))
-
-
-def _of_one_encoder(key: ViewKey, other: ViewKey) -> bool:
-    """Return whether two views are of different instructions and all else is the same."""
-    return key != other and replace(key, instruction="") == replace(other, instruction="")

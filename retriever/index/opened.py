@@ -3,8 +3,9 @@
 import copy
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -12,7 +13,7 @@ from retriever.core.contexts import Closing
 from retriever.core.errors import EncoderMismatchError, IndexNotFoundError, UsageError
 from retriever.core.protocols import Encoder
 from retriever.core.requests import SearchOptions
-from retriever.core.types import JSON, Document
+from retriever.core.types import JSON
 from retriever.index import encoding
 from retriever.index.asking.asker import Asker
 from retriever.index.asking.limits import Budget, ReadingLimits
@@ -21,7 +22,6 @@ from retriever.index.run_record import recorded
 from retriever.index.sources.catalog import Sources, sources_of
 from retriever.index.sources.encoders import (
     ENCODER,
-    PLAIN,
     BaseEncoder,
     EncoderDescriptions,
     Encoders,
@@ -54,6 +54,16 @@ def database_identity(path: Path) -> DatabaseIdentity:
     except FileNotFoundError as error:
         raise IndexNotFoundError(f"There is no index at {path}.", hint="Make one with `retriever index`.") from error
     return stat.st_dev, stat.st_ino, identity_of(path / DATABASE)
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """The parts of an index while its database is open."""
+
+    store: Store
+    views: OpenViews
+    asker: Asker
+    budget: Budget
 
 
 class Opened(Closing):
@@ -92,56 +102,33 @@ class Opened(Closing):
         self._load = load or (lambda description: encoding.load_described(description, device=device))
         self._sources: Sources | None = None
         self._opening = threading.RLock()  # threads that come first together open it once
-        self._store: Store | None = None
+        self._state: _State | None = None
         self._closing: weakref.finalize[[], Opened] | None = None  # closes the store, once
-        self._views: OpenViews | None = None
-        self._asker: Asker | None = None
-        self._budget: Budget | None = None
         self._lent: Opened | None = None  # of which this has the files; it closes them
-
-    @property
-    def _database(self) -> Path:
-        return self.path / DATABASE
 
     @property
     def store(self) -> Store:
         """The index's database.
 
         Raises:
-            IndexNotFoundError: nothing was indexed here yet.
+            IndexNotFoundError: nothing was indexed here yet; so with `views`, `asker` and `budget`.
         """
-        with self._opening:
-            return self._store or self._open(create=False)
+        return self._ready(create=False).store
 
     @property
     def views(self) -> OpenViews:
-        """The index's views, opened for searches.
-
-        Raises:
-            IndexNotFoundError: nothing was indexed here yet.
-        """
-        with self._opening:
-            if self._views is None:
-                self._views = OpenViews(self.store, self.path, device=self.device)
-            return self._views
+        """The index's views, opened for searches."""
+        return self._ready(create=False).views
 
     @property
     def asker(self) -> Asker:
         """The one object that asks language models, for as long as the index is open."""
-        if self._lent is not None:
-            return self._lent.asker
-        with self._opening:
-            if self._asker is None:
-                self._asker = Asker(self.store)
-            return self._asker
+        return self._ready(create=False).asker
 
     @property
     def budget(self) -> Budget:
         """The limits of what language models are asked through this object, and what was spent."""
-        with self._opening:
-            if self._budget is None:
-                self._budget = Budget(self.store, self._limits)
-            return self._budget
+        return self._ready(create=False).budget
 
     @property
     def known_sources(self) -> Sources:
@@ -200,37 +187,35 @@ class Opened(Closing):
 
     def limited(self, limits: ReadingLimits) -> "Opened":
         """Return the same opened index, which stays open meanwhile, with limits of its own for what is read next."""
-        views = self.views  # opens the database
+        state = self._ready(create=False)
         other = copy.copy(self)
-        other._views, other._limits, other._budget = views, limits, None
+        other._limits, other._state = limits, replace(state, budget=Budget(state.store, limits))
         other._closing, other._lent = None, self
         return other
-
-    def documents(self, ids: Iterable[str]) -> dict[str, Document]:
-        """Return documents by their ids, and their parts by theirs; ids that are not there are left out."""
-        return self.store.documents.get(list(ids))
 
     def close(self) -> None:
         """Close the database."""
         if self._closing is not None:
             self._closing()
-        self._closing = self._store = self._views = self._sources = self._asker = self._budget = None
+        self._closing = self._state = self._sources = None
 
-    def _open(self, *, create: bool) -> Store:
-        self._store = Store.open(self._database, create=create)
-        self._closing = weakref.finalize(self, self._store.close)
-        self._closing.atexit = False  # a thread may still be at work on it then
-        return self._store
+    def _ready(self, *, create: bool) -> _State:
+        with self._opening:
+            if self._state is None:
+                store = Store.open(self.path / DATABASE, create=create)
+                self._closing = weakref.finalize(self, store.close)
+                self._closing.atexit = False  # a thread may still be at work on it then
+                views = OpenViews(store, self.path, device=self.device)
+                self._state = _State(store, views, Asker(store), Budget(store, self._limits))
+            return self._state
 
     @contextmanager
     def writing(self, command: str) -> Iterator[int]:
         """Hold the writer's lock over a recorded run; a new index gets its database and encoder first."""
-        if command != "index" and not self._database.exists():
+        if command != "index" and not (self.path / DATABASE).exists():
             raise IndexNotFoundError(f"There is no index at {self.path}.", hint="Make one with `retriever index`.")
         with WriterLock(self.path / LOCK_NAME):
-            with self._opening:
-                if self._store is None:
-                    self._open(create=command == "index")
+            self._ready(create=command == "index")
             if command == "index" and self.store.settings.get(ENCODER) is None:
                 self._adopt()
             with recorded(self.store, command) as run_id:
@@ -244,13 +229,9 @@ class Opened(Closing):
             self._given = catalog.load_encoder(device=self.device)
             if self._given_plain is None:
                 self._given_plain = load_base(device=self.device)
-        plain = self._given_plain if isinstance(self._given_plain, Encoder) else None
-        if plain is not None and plain.fingerprint == self._given.fingerprint:
-            plain = None  # one encoder, named twice, counts once
+        plain = encoding.describe(self._given_plain) if isinstance(self._given_plain, Encoder) else None
         with self.store.transaction():
-            self.store.settings.set(ENCODER, encoding.describe(self._given))
-            if plain is not None:
-                self.store.settings.set(PLAIN, encoding.describe(plain))
+            EncoderDescriptions.of_two(encoding.describe(self._given), plain).keep(self.store)
 
 
 class HasOpened(Protocol):

@@ -54,6 +54,11 @@ def put_aside(document: Document, reason: str) -> BadRow:
     return BadRow(document.file, document.line, document.id, reason, document.text[:_RAW])
 
 
+def first_ids(ids: Sequence[str], count: int) -> str:
+    """Return the first of some ids for a note, and how many more there are."""
+    return ", ".join(ids[:_SHOWN]) + (f" and {count - _SHOWN} more" if count > _SHOWN else "")
+
+
 class UnknownTexts:
     """Notes documents of whose texts an encoder knows nothing."""
 
@@ -75,8 +80,7 @@ class UnknownTexts:
         if not self._count:
             return []
         texts = "1 text holds" if self._count == 1 else f"{self._count} texts hold"
-        more = f" and {self._count - _SHOWN} more" if self._count > _SHOWN else ""
         return [
             f"{texts} nothing that the encoder knows and can be found by the same characters alone: "
-            f"{', '.join(self._first)}{more}."
+            f"{first_ids(self._first, self._count)}."
         ]

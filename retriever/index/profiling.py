@@ -9,23 +9,12 @@ from typing import cast
 from retriever.core.errors import FilterError
 from retriever.core.fields import values_by_name
 from retriever.core.types import JSON, Document
-from retriever.corpus.fields import Columns, recognise
-from retriever.corpus.values import iso_date, star_value
+from retriever.corpus.fields import Columns as Columns
+from retriever.corpus.fields import recognise as recognise
+from retriever.corpus.values import iso_date as iso_date
+from retriever.corpus.values import star_value as star_value
 from retriever.index.opened import HasOpened, opened
 from retriever.store.filters import resolve_field
-
-__all__ = [
-    "COLUMNS",
-    "Columns",
-    "Profile",
-    "iso_date",
-    "last_change",
-    "profile",
-    "read_columns",
-    "recognise",
-    "set_columns",
-    "star_value",
-]
 
 COLUMNS = "columns"
 """The setting in which an index keeps which of its fields hold what."""

@@ -6,7 +6,6 @@ changed nothing but the new views, and the same command goes on from there. Ques
 taught anew by these.
 """
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -23,8 +22,6 @@ from retriever.index.run_record import recorded
 from retriever.index.sources.answers import Answers
 from retriever.index.sources.catalog import Sources
 from retriever.index.sources.encoders import (
-    ENCODER,
-    PLAIN,
     BaseEncoder,
     EncoderDescriptions,
     Encoders,
@@ -99,14 +96,14 @@ def reembed(
     """
     with Store.open(path / DATABASE) as store, WriterLock(path / LOCK_NAME):
         current = _current(store)
-        wanted = EncoderDescriptions(
+        wanted = EncoderDescriptions.of_two(
             current.question if encoder is None else describe(encoder),
             current.plain if plain is None else None if plain == "none" else describe(plain),
         )
-        if wanted.plain is not None and wanted.plain["fingerprint"] == wanted.question["fingerprint"]:
-            wanted = EncoderDescriptions(wanted.question)  # one encoder, named twice, counts once
-        if _same(wanted.question, current.question) and _same(wanted.plain, current.plain):
-            raise UsageError(f"{path} is embedded with {_names(wanted)} already.")
+        if _settings(wanted) == _settings(current):
+            named = filter(None, (wanted.question, wanted.plain))
+            names = " and ".join(str(description["name"] or "an encoder without a name") for description in named)
+            raise UsageError(f"{path} is embedded with {names} already.")
         views = [view for view in store.views.all() if current.make(view)]
         whole = [view.key.instruction for view in views if not len(store.vectors.pending(view.view_id))]
         left = [view.key.instruction for view in views if view.key.instruction not in whole]
@@ -151,7 +148,7 @@ def forget(path: Path) -> Reembedding:
             store.settings.remove(PREVIOUS)
             store.settings.remove(PREVIOUS_PLAIN)
         clear_dropped(store, path)
-        return Reembedding(str(current.question.get("name")), plain=_plain_name(current), dropped=dropped)
+        return Reembedding(*current.names, dropped=dropped)
 
 
 def _change(
@@ -166,8 +163,7 @@ def _change(
     """Fill the views of some encoders under the report's instructions, then make these encoders the index's own."""
     with recorded(store, "reembed") as run_id:
         current = _current(store)
-        report.encoder, report.previous = (str(described.question.get("name")) for described in (wanted, current))
-        report.plain = _plain_name(wanted)
+        (report.encoder, report.plain), (report.previous, _) = wanted.names, current.names
         read = [sources.read(instruction) for instruction in report.instructions]
         lacking = [source for source in read if _lacks(store, sources.view(source))]
         indexer = Indexer(store, sources, lacking, options=options, progress=progress)
@@ -178,8 +174,8 @@ def _change(
         with store.transaction():
             for source in serving:
                 sources.choose(source)
-            _remember(store, wanted, ENCODER, PLAIN)
-            _remember(store, current, PREVIOUS, PREVIOUS_PLAIN)
+            wanted.keep(store)
+            current.keep(store, PREVIOUS, PREVIOUS_PLAIN)
             report.dropped = _drop_others(store, wanted, current)
         store.runs.progress(run_id, report.to_json())
     clear_dropped(store, path)
@@ -211,7 +207,9 @@ def _carry(path: Path, before: Sources, run: TeachingRun, report: Reembedding) -
             placed.append(view)
         if source.view_id in choices:
             serving.append(again)
-    _make_up(run.sources)
+    for source in run.sources.all():  # made views lack what came while these encoders were not the index's
+        with suppress(IndexDamagedError):  # `verify` names it
+            catch_up(run.sources, source)
     build_outgrown(run.store, placed, path)
     placed_ids = {view.view_id for view in placed}
     for source in run.sources.visible():
@@ -241,22 +239,6 @@ def _again(source: Source, run: TeachingRun) -> Source:
     return answers
 
 
-def _remember(store: Store, described: EncoderDescriptions, *names: str) -> None:
-    """Keep what describes some encoders in settings of these names: of the instruction encoder, and of the base's."""
-    for name, description in zip(names, (described.question, described.plain), strict=True):
-        if description is None:
-            store.settings.remove(name)
-        else:
-            store.settings.set(name, dict(description))
-
-
-def _make_up(sources: Sources) -> None:
-    """Give made views of some encoders what they lack, from when these were not the index's."""
-    for source in sources.all():
-        with suppress(IndexDamagedError):  # `verify` names it
-            catch_up(sources, source)
-
-
 def _drop_others(store: Store, *kept: EncoderDescriptions) -> list[int]:
     """Remove the views whose vectors come from none of some pairs of encoders; return their ids."""
     known = {source.view_id for descriptions in kept for source in Sources(store, Encoders(descriptions)).all()}
@@ -270,16 +252,7 @@ def _current(store: Store) -> EncoderDescriptions:
     return current
 
 
-def _names(described: EncoderDescriptions) -> str:
-    named = filter(None, (described.question, described.plain))
-    return " and ".join(str(description["name"] or "an encoder without a name") for description in named)
-
-
-def _plain_name(described: EncoderDescriptions) -> str | None:
-    return None if described.plain is None else str(described.plain.get("name"))
-
-
-def _same(description: Mapping[str, JSON] | None, other: Mapping[str, JSON] | None) -> bool:
-    if description is None or other is None:
-        return description is other
-    return all(description.get(key) == other.get(key) for key in VIEW_SETTINGS)
+def _settings(described: EncoderDescriptions) -> list[list[JSON] | None]:
+    """Return what tells the vectors of two encoders from those of others."""
+    both = (described.question, described.plain)
+    return [None if each is None else [each.get(key) for key in VIEW_SETTINGS] for each in both]

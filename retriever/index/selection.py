@@ -13,10 +13,7 @@ from retriever.store.filters import Filter
 def selected_contents(store: Store, where: Filter | None, ids: Collection[str] | None) -> Ids:
     """Return the content ids of the texts that have a document of the filter and a document of the ids, ascending.
 
-    Args:
-        store: the index's database.
-        where: a filter; None for all documents.
-        ids: of documents, or of parts; None for all, unknown ones are left out.
+    None stands for all documents; ids may be of parts, and unknown ones are left out.
 
     Raises:
         FilterError: the filter names an unknown field.

@@ -22,27 +22,23 @@ _RUNS = 5
 def index_status(store: Store, folder: Path) -> IndexStatus:
     """Report what the index in a folder holds, and how its last runs went, from one state of its database."""
     with store.snapshot():
-        return _index_status(store, folder)
-
-
-def _index_status(store: Store, folder: Path) -> IndexStatus:
-    indexing = next((run for run in store.runs.last(1000) if run.command == "index"), None)
-    bad = [] if indexing is None else [asdict(row) for row in store.runs.quarantined(indexing.run_id)]
-    return IndexStatus(
-        path=str(folder),
-        encoder=described(store) or {},
-        plain=described(store, PLAIN),
-        documents=len(store.documents),
-        texts=store.documents.count_contents(),
-        size_bytes=sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()),
-        views=view_states(store),
-        vector_index=chosen_type(store),
-        runs=[{**asdict(run), "statistics": dict(run.statistics)} for run in last_runs(store, folder, _RUNS)],
-        quarantined=bad,
-        units=kind(store),
-        unit_count=store.documents.count_embedded(),
-        sent=dict(zip(("texts", "tokens"), store.spending.total(), strict=True)),
-    )
+        indexing = next((run for run in store.runs.last(1000) if run.command == "index"), None)
+        bad = [] if indexing is None else [asdict(row) for row in store.runs.quarantined(indexing.run_id)]
+        return IndexStatus(
+            path=str(folder),
+            encoder=described(store) or {},
+            plain=described(store, PLAIN),
+            documents=len(store.documents),
+            texts=store.documents.count_contents(),
+            size_bytes=sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()),
+            views=view_states(store),
+            vector_index=chosen_type(store),
+            runs=[{**asdict(run), "statistics": dict(run.statistics)} for run in last_runs(store, folder, _RUNS)],
+            quarantined=bad,
+            units=kind(store),
+            unit_count=store.documents.count_embedded(),
+            sent=dict(zip(("texts", "tokens"), store.spending.total(), strict=True)),
+        )
 
 
 def view_states(store: Store) -> list[ViewStatus]:

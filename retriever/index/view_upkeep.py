@@ -25,12 +25,7 @@ KEPT = 0.9  # of the limit, so that not every search beyond it has to remove som
 
 
 def views_of(store: Store, instructions: Iterable[str]) -> list[View]:
-    """Return the views of some instructions, made by the index's encoder.
-
-    Raises:
-        UsageError: the base view is among them.
-        InputError: there is none of an instruction.
-    """
+    """Return the views of some instructions, made by the index's encoder; errors as `Upkeep.drop_views`."""
     known: dict[str, list[View]] = {}
     for view in own_views(store):
         known.setdefault(view.key.instruction, []).append(view)
@@ -43,37 +38,10 @@ def views_of(store: Store, instructions: Iterable[str]) -> list[View]:
     return [view for instruction in wanted for view in known[instruction]]
 
 
-def drop_views(store: Store, folder: Path, views: Iterable[View]) -> None:
-    """Remove views with their vectors, words and files.
-
-    Raises:
-        IndexDamagedError: the folder of one is a link.
-    """
-    views = list(views)
-    for view in views:
-        view_folder(folder, view.view_id)
-    with store.transaction():
-        store.views.drop(*(view.view_id for view in views))
-    clear_dropped(store, folder)
-
-
 def lazy_limit(store: Store) -> int | None:
     """Return the most bytes that vectors of lazily filled views may take, or None for no limit."""
     limit = store.settings.get(LAZY_LIMIT)
     return limit if isinstance(limit, int) else None
-
-
-def set_lazy_limit(store: Store, folder: Path, limit: int | None) -> None:
-    """Set the most bytes that vectors of lazily filled views may take, and remove what is over it.
-
-    Raises:
-        UsageError: it is below 0.
-    """
-    if limit is not None and limit < 0:
-        raise UsageError(f"The limit is {limit} bytes.", hint="Give at least 0, or none.")
-    store.settings.set(LAZY_LIMIT, limit)
-    if limit is not None:
-        evict(store, folder, limit)
 
 
 def lazy_bytes(store: Store) -> int:

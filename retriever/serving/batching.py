@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from retriever.core.contexts import Closing
 from retriever.core.errors import BusyError, RetrieverError
 from retriever.core.protocols import Encoder, WrappedEncoder
 from retriever.core.types import Encoded
@@ -92,7 +93,7 @@ class _Request:
         )
 
 
-class BatchQueue:
+class BatchQueue(Closing):
     """Requests for vectors, read in passes, by a thread for each encoder: a pass holds what waits for one instruction.
 
     Requests take turns: one of many texts is read a pass at a time, and those that came meanwhile in between. Requests
@@ -168,12 +169,6 @@ class BatchQueue:
         for thread in threads:
             if thread is not threading.current_thread():
                 thread.join(None if until is None else max(0.0, until - time.monotonic()))
-
-    def __enter__(self) -> "BatchQueue":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _waiting(self) -> int:
         return sum(request.left for request in self._requests if not request.answer.cancelled())
@@ -294,28 +289,20 @@ def _read(slices: Sequence[tuple[_Request, Sequence[str]]]) -> None:
     start = 0
     for request, some in slices:
         stop = start + len(some)
-        request.parts.append([_rows(view, start, stop) for view in views])
+        request.parts.append([Encoded(view.embeddings[start:stop], view.words[start:stop]) for view in views])
         request.done += len(some)
         request.counted += sum(counted[start:stop])
         start = stop
-
-
-def _rows(view: Encoded, start: int, stop: int) -> Encoded:
-    """Return what was read of some texts of a pass."""
-    return Encoded(view.embeddings[start:stop], view.words[start:stop])
-
-
-def _joined(parts: Sequence[Encoded]) -> Encoded:
-    """Put together what was read of one text after another."""
-    words = [words for part in parts for words in part.words]
-    return Encoded(np.concatenate([part.embeddings for part in parts]), words)
 
 
 def _finish(request: _Request) -> None:
     """Put the slices of a request together and give them to whoever waits."""
     if request.answer.done():
         return
-    views = [_joined([part[i] for part in request.parts]) for i in range(len(request.instructions))]
+    views = [
+        Encoded(np.concatenate([part.embeddings for part in parts]), [words for part in parts for words in part.words])
+        for parts in ([part[view] for part in request.parts] for view in range(len(request.instructions)))
+    ]
     if request.answer.set_running_or_notify_cancel():
         request.answer.set_result(Reading(views, request.counted))
 
@@ -330,12 +317,7 @@ def _stopping() -> RetrieverError:
 
 
 class QueuedEncoder(WrappedEncoder):
-    """An encoder whose texts are read by a thread of a queue, together with what others ask of it.
-
-    Args:
-        encoder: it reads in the end.
-        queue: what it shares with all others.
-    """
+    """An encoder whose texts are read by a thread of a queue, together with what others ask of it."""
 
     def __init__(self, encoder: Encoder, queue: BatchQueue) -> None:
         super().__init__(encoder)

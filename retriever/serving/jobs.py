@@ -175,12 +175,6 @@ class Jobs:
         with self._lock:
             return {name: job for name, job in self._jobs.items() if name.startswith(prefix)}
 
-    def forget_others(self, prefix: str, name: str) -> None:
-        """Drop the jobs that are over and whose names begin so, but for one."""
-        for other in self.named(prefix):
-            if other != name:
-                self.forget(other)
-
     def forget(self, name: str) -> None:
         """Drop a job that is over."""
         with self._lock:

@@ -45,12 +45,7 @@ class Reading:
 
 
 class Readings:
-    """Searches that read on, for all clients of a process; safe in all threads.
-
-    Args:
-        running: most that go on at a time.
-        waiting: most that wait for their turn.
-    """
+    """Searches that read on, for all clients of a process: so many at a time, others wait. Safe in all threads."""
 
     def __init__(self, *, running: int, waiting: int) -> None:
         self._most_running = running
@@ -62,13 +57,9 @@ class Readings:
         self._running = 0
 
     def join(self, key: Hashable, line: Hashable, index: str, settle: Settle) -> Reading:
-        """Return the reading of a key that is under way, whoever began it, or begin it.
+        """Return the reading of a key that is under way, whoever began it, or begin it, which is to ``settle``.
 
-        Args:
-            key: tells the search from all others.
-            line: what readings have in common that go one after the other.
-            index: its name.
-            settle: reads on, and gives what comes of it.
+        A key tells the search from all others; readings of one line go one after the other.
 
         Raises:
             OverloadedError: as many wait as may.

@@ -17,7 +17,7 @@ class SourceRow:
 
     Attributes:
         view_id: the view whose vectors it makes.
-        kind: a name of `retriever.index.sources.kinds.KINDS`.
+        kind: a name of `retriever.index.sources.catalog.KINDS`.
         needs: views whose vectors it takes.
         hidden: whether only other sources look at the view.
         digest: SHA-256 over what it was stored with, in hex: another after every change.

@@ -96,7 +96,7 @@ def test_indexes_are_listed_and_described(server, make):
 
 
 def test_questions_that_are_half_read_are_listed_with_their_share(server, indexes, encoder, monkeypatch):
-    monkeypatch.setattr("retriever.index.search.searcher.wants_judging", lambda store, view: False)  # which reads all
+    monkeypatch.setattr("retriever.index.search.rounds.wants_judging", lambda store, view: False)  # which reads all
     with Index(indexes / "reviews", encoder=encoder, search_options=SearchOptions(token_budget=400, rounds=1)) as index:
         index.search("kettle", instruction=MOOD, k=1)
         (view,) = [view for view in index.views() if view.lazy]

@@ -7,7 +7,7 @@ from app_checks import PATIENCE, awaited, remove, settle, shown, whole
 from app_fakes import MOOD, PRODUCT, REVIEWS, KeywordEncoder
 
 from retriever.index import profiling
-from retriever.index.search import searcher
+from retriever.index.search import rounds
 from retriever.workspace import Index
 from retriever_app.pages.search import job as searching
 
@@ -129,7 +129,7 @@ class StepEncoder(KeywordEncoder):
 def test_the_list_is_drawn_anew_with_what_is_read_so_far(make, app, monkeypatch):
     encoder = StepEncoder()
     monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *args, **options: encoder)
-    monkeypatch.setattr(searcher, "KEPT_AT_ONCE", 1)
+    monkeypatch.setattr(rounds, "KEPT_AT_ONCE", 1)
     monkeypatch.setattr(searching, "SHOWN_EVERY", 2)
     make()
     session = awaited(app("search", q="lamp love", instruction=MOOD), "with what is read so far")

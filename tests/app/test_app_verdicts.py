@@ -8,7 +8,7 @@ from app_fakes import MOOD, REVIEWS, load_encoder
 from retriever.core.results import Held, IndexingReport, Lessons
 from retriever.core.verdicts import Verdict
 from retriever.index import completing
-from retriever.index.search import searcher
+from retriever.index.search import rounds
 from retriever.index.teaching.part import Teaching
 from retriever.index.verdicts.measured import Measured
 from retriever.workspace import Index
@@ -107,7 +107,7 @@ def test_clusters_with_other_ratings_than_the_examples_that_taught_them_are_doub
 
 def test_a_verdict_shows_among_the_instructions(make, app, chance, monkeypatch):
     monkeypatch.setattr(completing, "judge_views", lambda *given: {})
-    monkeypatch.setattr(searcher, "wants_judging", lambda store, view: False)
+    monkeypatch.setattr(rounds, "wants_judging", lambda store, view: False)
     folder = make(rows=ROWS, instructions=[MOOD])
     session = app("models")
     assert list(session.dataframe[0].value["followed"]) == ["", "not checked"]
@@ -126,7 +126,7 @@ def test_the_look_into_a_question_can_be_stopped(make, app, chance, monkeypatch)
             progress(IndexingReport(in_hand=20, expected=40, judging=True))
 
     monkeypatch.setattr(completing, "judge_views", lambda *given: {})
-    monkeypatch.setattr(searcher, "wants_judging", lambda store, view: False)
+    monkeypatch.setattr(rounds, "wants_judging", lambda store, view: False)
     monkeypatch.setattr(Teaching, "judge", judge)
     session = app("search", q="broke", instruction=MOOD)
     awaited(session, reached.is_set)  # what is asked comes first, then its verdict
@@ -143,7 +143,7 @@ def test_the_look_into_a_question_can_be_stopped(make, app, chance, monkeypatch)
 
 
 def test_a_question_is_looked_into_when_nobody_waits_for_a_search(make, app, chance, monkeypatch):
-    monkeypatch.setattr(searcher, "wants_judging", lambda store, view: False)
+    monkeypatch.setattr(rounds, "wants_judging", lambda store, view: False)
     make(rows=ROWS)
     with FOREGROUND.waited_for():
         session = awaited(app("search", q="broke", instruction=MOOD), lambda: resources.jobs().named("diagnose"))

@@ -2,7 +2,7 @@ import pytest
 from index_fakes import MOOD, FakeEncoder, RichEncoder
 from teaching_corpus import CORPUS, EXAMPLES
 
-from retriever.index.search import searcher
+from retriever.index.search import rounds
 from retriever.workspace import Index
 
 
@@ -62,4 +62,4 @@ def taught(moods, encoder):
 @pytest.fixture
 def unjudged(monkeypatch):
     """Searches that read under a question and judge none, so that they read their candidates alone."""
-    monkeypatch.setattr(searcher, "wants_judging", lambda store, view: False)
+    monkeypatch.setattr(rounds, "wants_judging", lambda store, view: False)

@@ -7,7 +7,7 @@ from index_fakes import DIM, KEYWORDS, MOOD, PRODUCT, FakeEncoder, documents
 from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.types import Document
 from retriever.core.verdicts import Verdict
-from retriever.index.search import searcher
+from retriever.index.search import rounds
 from retriever.index.search.beside import tells_what_to_find
 from retriever.index.search.calibration import Calibration
 from retriever.index.verdicts import judging
@@ -108,7 +108,7 @@ def test_a_search_judges_the_question_before_its_last_answer_and_once(path, ques
         levels.append(view.key.instruction)
         return judge(store, encoders, view, **options)
 
-    monkeypatch.setattr(searcher, "judge_view", judging_view)
+    monkeypatch.setattr(rounds, "judge_view", judging_view)
     monkeypatch.setattr(Measured, "chance", lambda self, features: 0.01)
     texts = [
         f"{product} {mood} {row}" for row in range(8) for product in KEYWORDS[PRODUCT] for mood in ("sad", "happy")

@@ -12,6 +12,7 @@ from retriever import load_encoder, open_index
 from retriever.core.errors import CheckpointError, EncoderError, EncoderMismatchError, RetrieverError, UsageError
 from retriever.encoders import catalog
 from retriever.index import models
+from retriever.index.model_names import read_promotion
 from retriever.index.sources.encoders import ENCODER
 
 TEXTS = ["the toy broke", "kettle boils water fast", "x"]
@@ -50,7 +51,7 @@ def test_a_new_index_takes_the_promoted_model_and_an_old_one_keeps_its_own(made,
         index.add(documents(*TEXTS))
         before = index.search("toy", mode="dense")
     assert stored(path)["name"] == "pretrained:default"
-    assert models.promote(made / "second") == models.promoted() == (made / "second").resolve()
+    assert models.promote(made / "second") == read_promotion().folder == (made / "second").resolve()
     with open_index(path) as index:
         again = index.search("toy", mode="dense")
         index.add(documents("a red lamp"))
@@ -60,7 +61,7 @@ def test_a_new_index_takes_the_promoted_model_and_an_old_one_keeps_its_own(made,
         index.add(documents(*TEXTS))
     assert stored(tmp_path / "new")["name"] == str((made / "second").resolve())
     models.reset()
-    assert models.promoted() is None
+    assert read_promotion() is None
     with open_index(tmp_path / "new") as index:
         assert len(index.search("toy", mode="dense").hits) == 3
         assert index._opened.sources.encoders.question.spec.name == str((made / "second").resolve())
@@ -101,7 +102,7 @@ def test_what_is_no_checkpoint_or_does_not_load_is_not_promoted(made, tmp_path, 
     for folder in (tiny("llama"), tmp_path / "none"):
         with pytest.raises(EncoderError, match="is not a retriever checkpoint"):
             models.promote(folder)
-    assert models.promoted() == (made / "first").resolve()
+    assert read_promotion().folder == (made / "first").resolve()
 
 
 def test_an_export_of_a_shipped_model_is_what_the_name_loads(made, tmp_path):

@@ -11,7 +11,7 @@ from index_fakes import ALL_WORDS, MOOD, FakeEncoder, documents, found
 from retriever.core.errors import UsageError
 from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.types import Document
-from retriever.index.search.searcher import Searcher
+from retriever.index.search.rounds import Rounds
 from retriever.index.search.view_searcher import Tail
 from retriever.store.documents import Documents
 from retriever.store.vectors import VectorBatch, Vectors
@@ -104,15 +104,15 @@ def test_a_document_that_leaves_the_filter_between_two_answers_is_no_hit_of_the_
 
 def test_what_another_search_reads_meanwhile_counts(index, path, monkeypatch):
     index.add(documents("toy sad", "toy love", "lamp love"))
-    read = Searcher._read
+    read = Rounds._embed
     with Index(path, encoder=FakeEncoder()) as other:
 
         def late(*given):
-            monkeypatch.setattr(Searcher, "_read", read)
+            monkeypatch.setattr(Rounds, "_embed", read)
             other.search("toy", instruction=MOOD)
             return read(*given)
 
-        monkeypatch.setattr(Searcher, "_read", late)
+        monkeypatch.setattr(Rounds, "_embed", late)
         result = index.search("love", instruction=MOOD, mode="dense")
     assert index._opened.sources.encoders.question.read[3:] == []  # the other has read all
     assert (result.path, found(result)) == ("complete", [("b", 1), ("c", 1), ("a", 1 - 2 / 8)])

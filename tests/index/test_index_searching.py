@@ -11,7 +11,7 @@ from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.types import Document
 from retriever.index.generations import IndexType
 from retriever.index.search.calibration import USUAL_SPREAD
-from retriever.index.search.searcher import Searcher
+from retriever.index.search.rounds import Rounds
 from retriever.store.database import Store
 from retriever.workspace import Index
 
@@ -341,13 +341,13 @@ def test_a_document_that_comes_as_a_search_begins_takes_no_others_place(index, p
 
 def test_a_document_that_comes_while_candidates_are_read_takes_no_others_place(index, path, monkeypatch):
     index.add(documents("toy sad", "toy"))
-    read = Searcher._read
+    read = Rounds._embed
     with Index(path, encoder=FakeEncoder()) as other:
 
         def grown(*given):
             other.add([Document("z", "toy hate")])
             return read(*given)
 
-        monkeypatch.setattr(Searcher, "_read", grown)
+        monkeypatch.setattr(Rounds, "_embed", grown)
         result = index.search("toy", instruction=MOOD, k=5)
         assert (result.path, {hit.document.id for hit in result.hits}) == ("complete", {"a", "b", "z"})

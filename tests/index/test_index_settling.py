@@ -11,7 +11,7 @@ from sklearn.linear_model import Ridge
 
 from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.types import Document
-from retriever.index.search import searcher
+from retriever.index.search import rounds
 from retriever.index.search.feedback import FEWEST, REGULARISATION, directions
 from retriever.store.database import DATABASE
 from retriever.workspace import Index
@@ -73,7 +73,7 @@ def test_a_settled_search_reads_nothing_when_it_is_asked_again_and_gives_the_sam
 @pytest.mark.parametrize("judged", [True, False])
 def test_what_a_search_will_read_is_known_from_its_first_text(tmp_path, monkeypatch, judged):
     if not judged:
-        monkeypatch.setattr(searcher, "wants_judging", lambda store, view: False)
+        monkeypatch.setattr(rounds, "wants_judging", lambda store, view: False)
     seen = []
     options = SearchOptions(token_budget=1200, prompt_tokens=10, candidates=400, rounds=2)
     with Index(tmp_path / "index", encoder=RichEncoder(), plain=Products("plain"), search_options=options) as index:
@@ -93,7 +93,7 @@ def test_what_is_read_so_far_can_be_searched_meanwhile(tmp_path):
         before, partly = index.search_stored(REQUEST), []
 
         def look(done, total):
-            if done > searcher.KEPT_AT_ONCE * (1 + len(partly)):
+            if done > rounds.KEPT_AT_ONCE * (1 + len(partly)):
                 partly.append(index.search_stored(REQUEST))
 
         first, *_, last = index.search_progressively(REQUEST, look)

@@ -8,7 +8,7 @@ from teaching_corpus import CORPUS, EXAMPLES, change, mood, vectors
 from retriever.core.errors import EncoderError, IndexDamagedError, InputError
 from retriever.core.types import Document
 from retriever.index.reembedding import forget, reembed, roll_back
-from retriever.index.teaching import part, teacher
+from retriever.index.teaching import teacher
 from retriever.index.upkeep.archive import export_index, import_index
 from retriever.index.upkeep.repair import repair
 from retriever.index.upkeep.verify import Remedy, verify
@@ -188,9 +188,9 @@ def test_a_kill_at_any_commit_leaves_it_tuned_or_not(full, path, monkeypatch):
     for module, place, kept in (
         (teacher, "fill", False),
         (teacher, "learn", False),
-        (part, "install", False),
-        (part, "build_outgrown", True),
-        (part, "clear_dropped", True),
+        (teacher, "install", False),
+        (teacher, "build_outgrown", True),
+        (teacher, "clear_dropped", True),
     ):
         monkeypatch.setattr(module, place, killed)
         with pytest.raises(Killed):

@@ -77,16 +77,6 @@ def test_a_job_that_runs_is_joined(jobs):
     assert jobs.join("a", "Clustering", lambda job: 2).wait(WAIT).result == 2
 
 
-def test_jobs_that_are_over_are_forgotten_but_for_one(jobs):
-    go = threading.Event()
-    for name in ("look a", "look b", "find c"):
-        jobs.start(name, "Looking", lambda job: None).wait(WAIT)
-    jobs.start("look d", "Looking", lambda job: go.wait(WAIT))
-    jobs.forget_others("look ", "look b")
-    assert list(jobs.named("")) == ["look b", "find c", "look d"]
-    go.set()
-
-
 def test_one_job_a_name_at_a_time(jobs):
     go = threading.Event()
     first = jobs.start("a", "Indexing reviews", lambda job: go.wait(WAIT))

@@ -203,7 +203,7 @@ class IndexSearchPath(Closing):
         else:
             opened, encoder = index_opened(index), _UnderInstruction(self._encoder, instruction)
             sources = Sources(opened.store, Encoders(encoder_descriptions(opened.store), question=encoder))
-            searcher = Searcher(opened.store, opened.views, lambda: sources, opened.search_options)
+            searcher = Searcher(opened, lambda: sources, asks=False)
             queries = [request.query or "" for request in requests]
             (results,) = searcher.search(queries, replace(requests[0], instruction=None))
         return [

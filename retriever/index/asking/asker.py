@@ -1,8 +1,8 @@
 """The one object that asks language models about the texts of an index: model, permission, memory and pacing."""
 
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -52,9 +52,6 @@ class Asker:
 
     Texts go to hosts alone that this person allowed for the index, within the limits of a budget, each once: what was
     answered or refused is remembered, and what another process is asking is waited for.
-
-    Args:
-        store: the index's database.
     """
 
     def __init__(self, store: Store) -> None:
@@ -93,14 +90,7 @@ class Asker:
         return Reader(name, known)
 
     def answer(self, by: Reader, question: str, ids: Ids, budget: Budget, on_texts: OnTexts | None = None) -> int:
-        """Ask about those of some texts that were not asked about, and store every answer as it comes.
-
-        Args:
-            by: who answers.
-            question: it.
-            ids: contents, the most wanted first.
-            budget: the limits, and what was spent.
-            on_texts: told of the progress.
+        """Ask about texts that were not asked about, the most wanted first, and store every answer as it comes.
 
         Returns:
             How many texts stay unread because a limit is reached; the budget counts them too.
@@ -124,13 +114,8 @@ class Asker:
     def send(self, name: str, call: "RefusableCall[C]", texts: int, budget: Budget) -> "tuple[C, str]":
         """Send a call that is no question about texts, such as for categories, once more where its reply is refused.
 
-        A reply that was taken is kept: the same call to the same model is not sent again.
-
-        Args:
-            name: of the language model.
-            call: it.
-            texts: of the index, or answers about them, that it holds.
-            budget: the limits, and what was spent.
+        A reply that was taken is kept: the same call to the same model is not sent again. The call holds so many
+        ``texts`` of the index, or answers about them.
 
         Returns:
             The checked reply, and why it is refused; empty where it is taken.
@@ -180,6 +165,19 @@ class Asker:
                 host=spec.host,
             )
         return model
+
+
+@contextmanager
+def on_wait(notify: Callable[[str], None]) -> Iterator[None]:
+    """Call a function with a sentence whenever a language model takes long, on any thread, until the context ends."""
+    from retriever.encoders.answers.answerer import Waiting
+
+    before = Waiting.on_wait
+    Waiting.on_wait = staticmethod(notify)
+    try:
+        yield
+    finally:
+        Waiting.on_wait = before
 
 
 def _key(spec: "AnswererSpec") -> tuple[str, str, str]:

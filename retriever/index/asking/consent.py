@@ -21,11 +21,7 @@ FILE = "hosts.json"
 
 
 class Consent:
-    """The hosts that may get texts of one index.
-
-    Args:
-        store: the index's database.
-    """
+    """The hosts that may get texts of one index."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

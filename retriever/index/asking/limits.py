@@ -4,9 +4,9 @@ import threading
 import time
 import tomllib
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from retriever.core.errors import InputError, ReadingLimitError, UsageError
 from retriever.store.database import Store
@@ -55,16 +55,13 @@ class ReadingLimits:
     day_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        if any(limit is not None and limit < 0 for limit in self._values().values()):
+        if any(limit is not None and limit < 0 for limit in asdict(self).values()):
             raise UsageError("A limit of reading is below 0.", hint="0 asks no language model anything.")
 
     def filled(self, others: "ReadingLimits") -> "ReadingLimits":
         """Return these limits, and where one is left out that of others."""
-        given = {name: value for name, value in self._values().items() if value is not None}
-        return ReadingLimits(**{**others._values(), **given})
-
-    def _values(self) -> dict[str, Any]:
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        return replace(others, **given)
 
 
 @dataclass(slots=True)
@@ -100,10 +97,6 @@ class Budget:
     ...     store.spending.add(texts=280, tokens=9000)
     ...     budget.room(asked=10), budget.room(asked=40)
     (20, 10)
-
-    Args:
-        store: the index's database, which counts what a day asks.
-        limits: the most.
     """
 
     def __init__(self, store: Store, limits: ReadingLimits) -> None:

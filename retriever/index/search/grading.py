@@ -4,7 +4,7 @@ Vectors of short answers lose negation and degree: "not real cooks" is near to "
 answers alone, no text, and is asked once a list.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
 from retriever.core.errors import EncoderError
@@ -17,25 +17,14 @@ from retriever.index.sources.answers import Answers
 JUDGED = 15
 """Different answers that are judged, from the first."""
 
-Judge = Callable[[Answers, str, Sequence[str]], Sequence[Tier]]
-"""Gives the tier of each of some answers to a source's question, judged against a query."""
-
 
 def judge(opened: Opened, source: Answers, query: str, answers: Sequence[str]) -> list[Tier]:
-    """Ask the language model that serves a question how far some of its answers meet a query.
+    """Ask the language model that serves a question how far some of its different answers meet a query.
 
     An answer that seems to speak to the model is not sent, and stays open.
 
-    Args:
-        opened: the index.
-        source: that serves the question.
-        query: what is looked for.
-        answers: different ones.
-
     Raises:
-        ConsentError: the model is at a host that nobody allowed; nothing was sent.
-        ReadingLimitError: a limit is reached.
-        EncoderError: the model cannot be asked, or its reply cannot be used.
+        ConsentError, ReadingLimitError, EncoderError: as `Asker.send`, or its reply cannot be used.
     """
     from retriever.encoders.answers.judging import JudgeCall
     from retriever.encoders.answers.wire import addresses_reader
@@ -56,16 +45,10 @@ def judge(opened: Opened, source: Answers, query: str, answers: Sequence[str]) -
     return tiers
 
 
-def graded(source: Answers, query: str, ranking: Ranking, judge: Judge) -> dict[int, Tier]:
-    """Return the tiers of texts of a ranking by their answers, of which the first are judged.
+def graded(opened: Opened, source: Answers, query: str, ranking: Ranking) -> dict[int, Tier]:
+    """Return the tiers of texts of a ranking by their answers to a source's question, of which the first are judged.
 
     Texts with equal answers are in one tier. For a query that is an empty answer nothing is judged.
-
-    Args:
-        source: that serves the question.
-        query: what is looked for.
-        ranking: texts, best first.
-        judge: judges different answers.
     """
     answers = source.answers(ranking.ids)
     said = {content: folded(answer) for content, answer in answers.items() if empty_answer(answer) is None}
@@ -75,6 +58,6 @@ def graded(source: Answers, query: str, ranking: Ranking, judge: Judge) -> dict[
     judged = dict(islice(distinct.items(), JUDGED))
     if empty_answer(query) is not None or not judged:
         return {}
-    tiers = dict(zip(judged, judge(source, query, list(judged.values())), strict=True))
+    tiers = dict(zip(judged, judge(opened, source, query, list(judged.values())), strict=True))
     empty = dict.fromkeys(answers.keys() - said.keys(), Tier.EMPTY)
     return empty | {content: tiers[answer] for content, answer in said.items() if answer in tiers}

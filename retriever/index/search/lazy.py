@@ -4,7 +4,7 @@ Candidates come from the base view, by the query under either instruction, and f
 under the instruction, as far as a token budget reaches.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, islice, zip_longest
@@ -72,8 +72,7 @@ class Found:
     def candidates(self, *, fused: bool = False) -> list[int]:
         """List the texts worth reading, best first; the queries take turns, so that each gets its best read.
 
-        Args:
-            fused: whether what was learned is one ranking among the others; else it goes before them.
+        Learned rankings go before the others, or are among them (``fused``).
         """
         if self.learned and fused:
             rankings = list(map(fuse, self.plain, self.words, self.learned))
@@ -121,13 +120,7 @@ def as_vectors(
 ) -> Queries:
     """Return the queries of a request as vectors; where another encoder fills the base view, its own alone for now.
 
-    Args:
-        texts: the queries.
-        request: what they were asked with.
-        sources: of the index.
-        source: what serves the instruction.
-        base: the base view.
-        weighed: whether the base encoder's cosine counts under the instruction.
+    ``weighed`` is whether the base encoder's cosine counts under the instruction, which ``source`` serves.
     """
     beside = source.root != sources.base and of_one_encoder(sources.base, source.root)
     if beside and not weighed:
@@ -164,7 +157,7 @@ def texts_to_read(
     searches complete it. Now a part of the token budget may be read. Where the same search has settled, only texts that
     came ``since`` then are looked at, by content id.
     """
-    chosen: dict[int, _Priced] = {}
+    chosen, spent = dict[int, str](), 0
     order = view.lacking(np.array(found.candidates(), dtype=np.int64)).tolist()
     if since:
         order = [content_id for content_id in order if content_id > since]
@@ -173,11 +166,9 @@ def texts_to_read(
     else:
         typical = view.lacking(view.contents.sample[: centering.FIRST]).tolist()
         share = int(options.token_budget * options.typical_share)
-        chosen = _affordable(_priced(store, encoder, typical, options), share)
+        chosen, spent = _affordable(store, encoder, typical, options, share)
     rest = [content_id for content_id in dict.fromkeys(order) if content_id not in chosen]
-    left = round(options.token_budget * part) - sum(priced.tokens for priced in chosen.values())
-    chosen |= _affordable(_priced(store, encoder, rest, options), left)
-    return {content_id: priced.text for content_id, priced in chosen.items()}
+    return chosen | _affordable(store, encoder, rest, options, round(options.token_budget * part) - spent)[0]
 
 
 def texts_to_ask(view: LoadedView, found: Found, tried: Collection[int], since: int = 0) -> Ids:
@@ -220,31 +211,22 @@ def learned_rankings(
     return rankings
 
 
-@dataclass(frozen=True, slots=True)
-class _Priced:
-    """A text and the tokens that reading it takes, with its prompt."""
+def _affordable(
+    store: Store, encoder: Encoder, ids: Sequence[int], options: SearchOptions, budget: int
+) -> tuple[dict[int, str], int]:
+    """Return the first texts, by content id, as far as a budget of tokens reaches, and the tokens that they take.
 
-    content_id: int
-    text: str
-    tokens: int
-
-
-def _priced(store: Store, encoder: Encoder, ids: list[int], options: SearchOptions) -> Iterator[_Priced]:
-    """Yield texts with what they cost, at most the whole budget; few at once, since few are affordable."""
+    A text takes its prompt's tokens too, at most the whole token budget. Few are counted at once, since few are
+    affordable.
+    """
+    chosen, spent, rest = dict[int, str](), 0, iter(ids)
     limit = encoder.spec.max_text_tokens or options.token_budget
-    rest = iter(ids)
     while batch := list(islice(rest, _AT_ONCE)):
         texts = store.documents.texts(batch)
         for (content_id, text), tokens in zip(texts.items(), encoder.count_tokens(list(texts.values())), strict=True):
-            yield _Priced(content_id, text, min(min(tokens, limit) + options.prompt_tokens, options.token_budget))
-
-
-def _affordable(priced: Iterator[_Priced], budget: int) -> dict[int, _Priced]:
-    """Return the first texts, by content id, as far as a budget reaches."""
-    chosen: dict[int, _Priced] = {}
-    for text in priced:
-        budget -= text.tokens
-        if budget < 0:
-            break
-        chosen[text.content_id] = text
-    return chosen
+            price = min(min(tokens, limit) + options.prompt_tokens, options.token_budget)
+            if spent + price > budget:
+                return chosen, spent
+            chosen[content_id] = text
+            spent += price
+    return chosen, spent

@@ -5,42 +5,26 @@ so that nothing is searched for twice.
 """
 
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import TypeVar
 
-import numpy as np
-
 from retriever.core.errors import ConsentError, EncoderError, IndexDamagedError, ReadingLimitError, RetrieverError
-from retriever.core.requests import SearchOptions, SearchRequest
+from retriever.core.requests import SearchRequest
 from retriever.core.results import SearchPath, SearchResult, Settling
-from retriever.core.types import Ids
-from retriever.index.asking.limits import KEPT_HINT
-from retriever.index.encoding import OnTexts, texts_read, with_steps
+from retriever.index.encoding import OnTexts
 from retriever.index.filtering import request_filter
-from retriever.index.open_views import OpenViews
-from retriever.index.search.auto import auto_mode
-from retriever.index.search.grading import Judge, graded
-from retriever.index.search.lazy import (
-    Found,
-    Queries,
-    as_vectors,
-    learned_rankings,
-    mostly_filled,
-    state_of,
-    texts_to_ask,
-    texts_to_read,
-)
+from retriever.index.opened import Opened
+from retriever.index.search.grading import graded
+from retriever.index.search.lazy import Found, as_vectors, mostly_filled, state_of
 from retriever.index.search.patterns import holding
-from retriever.index.search.ranker import Ranker
+from retriever.index.search.ranker import Ranker, auto_mode, steps_of
 from retriever.index.search.rankings import Answer, Answers, Ranking, as_results, places
+from retriever.index.search.rounds import Rounds
 from retriever.index.search.settling import (
     Asked,
-    First,
     Reading,
     Round,
-    Unfinished,
     changed_hits,
     lacks_answers,
     note_settled,
@@ -48,53 +32,26 @@ from retriever.index.search.settling import (
     same_hits,
 )
 from retriever.index.search.tiers import in_tiers, with_tiers
-from retriever.index.search.view_searcher import LoadedView
 from retriever.index.selection import require_fitting
 from retriever.index.sources.answers import Answers as AnswersInWords
+from retriever.index.sources.answers import of_model
 from retriever.index.sources.catalog import Sources, sources_of
 from retriever.index.sources.filling import catch_up, encode_queries
 from retriever.index.sources.source import Source
-from retriever.index.verdicts.judging import judge_view, sampled, wants_judging
-from retriever.store.database import Store
-from retriever.store.views import View
 
 T = TypeVar("T")
 
-Ask = Callable[[Source, Ids, OnTexts | None], int]
-"""Has a language model answer about texts for a source; gives how many stay unread (`index.completing.ask`)."""
-
-KEPT_AT_ONCE = 10
-"""Texts that are read before they are stored where somebody is told of them, who can look (`Searcher.stored`)."""
-
 
 class Searcher:
-    """Searches one index.
+    """Searches one index by what serves its instructions, or by other ``sources``; language models are asked or not."""
 
-    Args:
-        store: its database.
-        views: its views.
-        sources: gives what serves instructions.
-        options: how far a search goes.
-        ask: has language models answer; None asks nobody.
-        judge: has them judge answers; None asks nobody.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        views: OpenViews,
-        sources: Callable[[], Sources],
-        options: SearchOptions,
-        ask: Ask | None = None,
-        judge: Judge | None = None,
-    ) -> None:
-        self._store = store
-        self._views = views
-        self._sources = sources
-        self._options = options
-        self._ask = ask
-        self._judge_answers = judge
-        self._ranker = Ranker(store, views, options)
+    def __init__(self, opened: Opened, sources: Callable[[], Sources] | None = None, *, asks: bool = True) -> None:
+        self._opened = opened
+        self._sources = sources or (lambda: opened.sources)
+        self._store, self._views, self._options = opened.store, opened.views, opened.search_options
+        self._asks = asks
+        self._ranker = Ranker(self._store, self._views, self._options)
+        self._rounds = Rounds(opened, self._sources, self._ranker, asks=asks)
 
     def search(
         self, queries: Sequence[str], request: SearchRequest, on_texts: OnTexts | None = None
@@ -118,12 +75,11 @@ class Searcher:
         search = self._asked_now(queries, request)
         first = self._steadily(lambda: self._first(search))
         yield first.results
-        while first.unfinished is not None:
-            done = yield from self._rounds(first.unfinished, on_texts)
-            if done:
+        while first.reading is not None:
+            if (yield from self._go_on(first.reading, on_texts)):
                 return
             first = self._steadily(lambda: self._first(search))
-            if first.unfinished is None:
+            if first.reading is None:
                 yield first.results
 
     def stored(self, queries: Sequence[str], request: SearchRequest) -> list[SearchResult]:
@@ -132,16 +88,17 @@ class Searcher:
         It is not final where a search would read on. Arguments and errors as for `search`.
         """
         first = self._steadily(lambda: self._first(self._asked_now(queries, request)))
-        begun = first.unfinished
-        if begun is None:
+        reading = first.reading
+        if reading is None:
             return first.results
-        if begun.queries.source.in_words:
-            catch_up(begun.queries.sources, begun.queries.source)
-        view = self._loaded(begun.queries.sources, begun.queries.source)
-        if view is None or not view.coverage(begun.found.allowed):
+        source = reading.queries.source
+        if source.in_words:
+            catch_up(reading.queries.sources, source)
+        view = self._views.of(reading.queries.sources, source)
+        if view is None or not view.coverage(reading.found.allowed):
             return first.results
-        begun.queries.shown()  # now, and not while a state of the database is held
-        last = self._steadily(lambda: self._final(begun))
+        reading.queries.shown()  # now, and not while a state of the database is held
+        last = self._steadily(lambda: self._final(reading))
         return [replace(result, final=False) for result in (last or first).results]
 
     def _asked_now(self, queries: Sequence[str], request: SearchRequest) -> Asked:
@@ -164,7 +121,7 @@ class Searcher:
                 if self._store.data_version() == version:
                     raise
 
-    def _first(self, search: Asked) -> First:
+    def _first(self, search: Asked) -> Round:
         """Answer from what is stored: by words alone, or go on to the vectors."""
         self._store.inspection.require_documents_listed()
         if search.request.mode == "auto":
@@ -174,7 +131,7 @@ class Searcher:
             return self._by_words_alone(now)
         return self._by_vectors(search, now, self._ranker.by_words(now))
 
-    def _by_words_alone(self, now: Asked) -> First:
+    def _by_words_alone(self, now: Asked) -> Round:
         """Answer by words, for which no encoder is loaded; of the instruction counts whether texts answer it."""
         instruction = now.request.instruction
         source = sources_of(self._store).active(instruction) if instruction else None
@@ -183,20 +140,19 @@ class Searcher:
         answers = Answers(None, "base", [Answer(best, None, {}, places(best.ids)) for best in pool.words])
         return self._answered(now, answers if view is None else in_tiers(answers, now.queries, view))
 
-    def _by_vectors(self, search: Asked, now: Asked, pool: Found) -> First:
+    def _by_vectors(self, search: Asked, now: Asked, pool: Found) -> Round:
         """Answer from the view that serves the instruction; where that lacks most texts, from the base view."""
         request, sources = now.request, self._sources()
         source = sources.of(request.instruction or "")
-        base, view = sources.base, self._loaded(sources, source)
+        base, view = sources.base, self._views.of(sources, source)
         weighed = source.evidence and request.like is None
         whole = view is not None and (source == base or view.coverage(pool.allowed) == 1)
-        if view is not None and whole and not self._judges(source, request):
+        if view is not None and whole and self._judged(source, request) is None:
             (vectors,) = encode_queries([source], now.queries, request.steps)
             if weighed:
                 pool = replace(pool, beside=self._ranker.beside(now, sources, pool))
-            answers = self._ranker.in_view(now, source, view, vectors, pool)
-            return self._answered(now, replace(answers, steps=_steps(source, request)))
-        base_view = self._loaded(sources, base)
+            return self._answered(now, self._ranker.in_view(now, source, view, vectors, pool))
+        base_view = self._views.of(sources, base)
         if base_view is None:
             nothing = Answer(Ranking([], []), None, {}, {})
             return self._answered(now, Answers(None, "base", [nothing] * len(now.queries)))
@@ -206,63 +162,59 @@ class Searcher:
             if view is None
             else noted_answers(self._store, search, self._options, view.view, queries.shown, in_words=source.in_words)
         )
-        settled, since = (noted.answers is not None, noted.newest) if noted is not None else (False, 0)
-        if noted is not None and noted.answers is not None and (search.where is None or search.where.known is None):
+        settled = None if noted is None else noted.answers
+        if settled is not None and (search.where is None or search.where.known is None):
             path: SearchPath = "complete" if whole else "lazy"
-            steps, answer_words = _steps(source, request), source.answer_words
-            return self._answered(now, replace(noted.answers, path=path, steps=steps, answer_words=answer_words))
+            steps, answer_words = steps_of(source, request), source.answer_words
+            return self._answered(now, replace(settled, path=path, steps=steps, answer_words=answer_words))
         pool = self._ranker.in_base(request, queries, pool)
         if view is not None and (mostly_filled(view, pool.allowed) or noted is not None or not queries.read):
             answers = self._ranker.in_view(now, source, view, queries.shown(), pool)
-            answers = replace(answers, steps=_steps(source, request))
         else:
             answers = self._ranker.fused(request, base_view, pool.plain, queries.plain, replace(pool, beside=None))
             answers = in_tiers(answers, now.queries, view) if view is not None and source.in_words else answers
-        ended = settled and not self._judges(source, request)  # a filter by answers ranks, and is judged, anew
-        unfinished = Unfinished(search, queries, pool, since) if queries.read and not ended else None
-        return self._answered(now, answers, unfinished)
+        ended = settled is not None and self._judged(source, request) is None  # a filter by answers is judged anew
+        if ended or not queries.read:
+            return self._answered(now, answers)
+        most = self._options.costly_rounds if source.in_words else self._options.rounds
+        since = 0 if noted is None else noted.newest
+        return self._answered(now, answers, Reading(search, queries, pool, most, since))
 
-    def _loaded(self, sources: Sources, source: Source) -> LoadedView | None:
-        """Return the view of a source as it is; None where there is none yet."""
-        view = sources.view(source)
-        return None if view is None else self._views.loaded(view)
-
-    def _rounds(self, begun: Unfinished, on_texts: OnTexts | None) -> Generator[list[SearchResult], None, bool]:
+    def _go_on(self, reading: Reading, on_texts: OnTexts | None) -> Generator[list[SearchResult], None, bool]:
         """Yield answers as more texts are read, until the hits no longer change.
 
         Returns:
             Whether the last was final; not where the queries' vectors are not of the index's views any longer.
         """
-        most = self._options.costly_rounds if begun.queries.source.in_words else self._options.rounds
-        reading = Reading(begun, on_texts, most)
+        reading.on_texts = on_texts
         before: list[SearchResult] | None = None
-        for number in range(most):
+        for number in range(reading.most):
             try:
-                if not self._serves(begun):
+                if not reading.serves(self._sources()):
                     return False
-                begun.queries.shown()  # now, and not while a state of the database is held
-                wanted, read = (self._asked if begun.queries.source.in_words else self._read)(reading, number)
-                self._judge(reading)
-                last = self._steadily(lambda: self._final(begun))
+                reading.queries.shown()  # now, and not while a state of the database is held
+                wanted, read = self._rounds.read(reading, number)
+                last = self._steadily(lambda: self._final(reading))
             except RetrieverError:
-                if self._serves(begun):
+                if reading.serves(self._sources()):
                     raise
                 return False
             if last is None:
                 return False
             results = last.results
             whole = all(result.path == "complete" for result in results)
-            same = before is not None and read > 0 and same_hits(before, results) and not lacks_answers(begun, results)
+            same = before is not None and read > 0 and same_hits(before, results)
+            same = same and not lacks_answers(reading.queries, results)
             exhausted = not wanted and reading.read == len(reading.tried)
             changed = None if before is None else changed_hits(before, results)
             stopped = reading.fault is not None  # what cannot be read now may be another time
             settled = not stopped and (whole or exhausted or same)
-            final = settled or stopped or not read or number + 1 == most
+            final = settled or stopped or not read or number + 1 == reading.most
             if final and not stopped:
                 last = self._graded(reading, last)
                 results = last.results
             if settled or (final and read and not stopped):  # asked again, the search gives the same list
-                note_settled(self._store, begun.asked, self._options, last, ranked=reading.fault is None)
+                note_settled(self._store, reading.asked, self._options, last, ranked=reading.fault is None)
             progress = Settling(number + 1, reading.read, changed, settled and reading.fault is None)
             yield [replace(result, final=final, settling=progress, reader_fault=reading.fault) for result in results]
             if final:
@@ -270,180 +222,45 @@ class Searcher:
             before = results
         return True
 
-    def _judges(self, source: Source, request: SearchRequest) -> bool:
-        """Return whether a language model judges the answers that a search finds."""
-        wanted = request.judge and request.like is None and self._judge_answers is not None
-        return wanted and isinstance(source, AnswersInWords) and bool(source.by.name)
+    def _judged(self, source: Source, request: SearchRequest) -> AnswersInWords | None:
+        """Return the source whose answers a language model judges for a search; None where none does."""
+        return of_model(source) if self._asks and request.judge and request.like is None else None
 
     def _graded(self, reading: Reading, last: Round) -> Round:
         """Have the first answers judged, and put the texts in the tiers of the grades.
 
         Where the language model cannot be asked, the reading notes why, and the list stays.
         """
-        asked, source = self._capped(reading.begun.asked), reading.begun.queries.source
-        judge = self._judge_answers
-        if judge is None or not isinstance(source, AnswersInWords) or not self._judges(source, asked.request):
+        asked = self._capped(reading.asked)
+        source = self._judged(reading.queries.source, asked.request)
+        if source is None:
             return last
         pairs = zip(asked.queries, last.answers.answers, strict=True)
         try:
-            tiers = [graded(source, query, answer.ranking, judge) for query, answer in pairs]
+            tiers = [graded(self._opened, source, query, answer.ranking) for query, answer in pairs]
         except (ConsentError, EncoderError, ReadingLimitError) as error:
             reading.fault = error
             return last
-        answers = with_tiers(last.answers, tiers)
-        return Round(answers, self._steadily(lambda: self._answered(asked, answers)).results)
+        return self._steadily(lambda: self._answered(asked, with_tiers(last.answers, tiers)))
 
-    def _serves(self, begun: Unfinished) -> bool:
-        """Return whether the same source serves the instruction as when the queries came, beside the same base view."""
-        sources = self._sources()
-        base, source = sources.view(sources.base), sources.of(begun.asked.request.instruction or "")
-        return base is not None and base.view_id == begun.queries.base.view_id and source == begun.queries.source
-
-    def _read(self, reading: Reading, number: int) -> tuple[int, int]:
-        """Embed what the view of the instruction lacks, as far as a round reaches.
-
-        The first of several rounds is known to be followed by another: only two lists can be compared.
-
-        Returns:
-            How many texts were wanted, and how many of them were read.
-        """
-        queries, pool = reading.begun.queries, reading.begun.found
-        encoder, filled = queries.source.root.encoder, queries.filled
-        view = self._views.loaded(self._store.views.ensure(queries.source.key, lazy=True))
-        learns = queries.asked is None and not mostly_filled(view, pool.allowed)
-        parts = 2 if learns else 1
-        wanted = read = 0
-        for part in range(parts):
-            if learns and (number or part):
-                pool = replace(pool, learned=self._learned(reading.begun))
-            with self._store.snapshot():
-                view = self._views.loaded(view.view)
-                chosen = texts_to_read(self._store, encoder, view, pool, self._options, 1 / parts, reading.begun.since)
-            sample = set(self._unread_sample(queries)).difference(chosen)
-            if chosen and not reading.total:
-                rounds = len(chosen) * parts * reading.most  # no more than that, however short later texts are
-                reading.total = min(rounds, len(view.lacking(pool.allowed))) + len(sample)
-            chosen = dict(islice(chosen.items(), max(0, reading.total - reading.read - len(sample))))
-            if chosen:
-                notify, ids = self._notify(reading, chosen), list(chosen)
-                size = len(ids) if notify is None else KEPT_AT_ONCE
-                for start in range(0, len(ids), size):
-                    self._views.keep(queries.sources, filled, ids[start : start + size], notify)
-                reading.tried.update(chosen)
-                done = len(chosen) - len(self._store.vectors.missing(view.view.view_id, list(chosen)))
-                reading.read += done
-                wanted, read = wanted + len(chosen), read + done
-        return wanted, read
-
-    def _notify(self, reading: Reading, texts: Mapping[int, str]) -> Callable[[int], None] | None:
-        """Return what tells how many texts are read, of the most that the search reads."""
-        behind = max(0, reading.total - reading.read - len(texts))
-        encoder = reading.begun.queries.source.root.encoder
-        return texts_read(encoder, list(texts.values()), reading.on_texts, before=reading.read, after=behind)
-
-    def _judge(self, reading: Reading) -> None:
-        """Judge whether the question is followed where nobody has: the order of the hits depends on it.
-
-        The view keeps the sample of texts that is read for it.
-        """
-        queries, on_texts = reading.begun.queries, reading.on_texts
-        view = self._unjudged(queries)
-        if view is None:
-            return
-        unread = self._store.documents.texts(self._unread_sample(queries))
-        if unread:
-            notify = self._notify(reading, unread)
-            self._views.keep(queries.sources, queries.filled, list(unread), notify)
-            reading.tried.update(unread)
-            reading.read += len(unread)
-
-        def still(done: int, total: int) -> None:
-            if on_texts is not None:
-                on_texts(reading.read, max(reading.read, reading.total))
-
-        judge_view(self._store, queries.sources.encoders, view, on_texts=still)
-
-    def _unjudged(self, queries: Queries) -> View | None:
-        """Return the view whose question has yet to be judged; None where there is none."""
-        view = None if queries.source.in_words else queries.sources.view(queries.source.root)
-        return view if view is not None and wants_judging(self._store, view) else None
-
-    def _unread_sample(self, queries: Queries) -> list[int]:
-        """Return the texts that a verdict has yet to read."""
-        view = self._unjudged(queries)
-        if view is None:
-            return []
-        return self._store.vectors.missing(view.view_id, sampled(self._store.documents.live_contents()))
-
-    def _asked(self, reading: Reading, number: int) -> tuple[int, int]:
-        """Have a language model answer about the best candidates that nobody was asked about; as `_read`.
-
-        Where it cannot be asked, the reading notes why, and is over.
-        """
-        begun, source = reading.begun, reading.begun.queries.source
-        self._store.views.ensure(source.key, lazy=True)
-        catch_up(begun.queries.sources, source)
-        pool = replace(begun.found, learned=self._learned(begun)) if number else begun.found
-        with self._store.snapshot():
-            view = self._loaded(begun.queries.sources, source)
-            further: Sequence[int] | Ids = [] if view is None else texts_to_ask(view, pool, reading.tried, begun.since)
-        if self._ask is None or not isinstance(source, AnswersInWords) or not source.by.name:
-            return 0, 0
-        chosen = source.unasked(np.array(further, dtype=np.int64))[: self._options.costly_texts]
-        if not reading.total:
-            possible = self._store.documents.live_contents() if begun.found.allowed is None else begun.found.allowed
-            reading.total = min(self._options.costly_texts * reading.most, len(source.unasked(possible)))
-
-        def notify(done: int, _: int) -> None:
-            if reading.on_texts is not None:
-                reading.on_texts(reading.read + done, reading.total)
-
-        reading.tried.update(chosen.tolist())
-        try:
-            if unread := self._ask(source, chosen, notify):
-                raise ReadingLimitError(f"A limit is reached: {unread} texts stay unread.", hint=KEPT_HINT)
-        except (ConsentError, EncoderError, ReadingLimitError) as error:
-            reading.fault = error
-        read = len(chosen) - len(self._store.vectors.missing(source.view_id, chosen))
-        reading.read += read
-        return len(chosen), read
-
-    def _learned(self, begun: Unfinished) -> list[Ranking]:
-        """Draw candidates by what the texts read so far teach."""
-        queries = begun.queries
-        with self._store.snapshot():
-            view = self._loaded(queries.sources, queries.source)
-            if view is None or not self._serves(begun):
-                return []
-            depth = max(self._options.candidates, self._ranker.depth(begun.asked.request))
-            teachers = [self._views.loaded(queries.base), *self._views.complete_beside(queries.source.root)]
-            return learned_rankings(self._store, teachers, view, queries.shown(), depth, begun.found.allowed)
-
-    def _final(self, begun: Unfinished) -> Round | None:
+    def _final(self, reading: Reading) -> Round | None:
         """Answer from the instruction's view as it is now; what was found before is used where it still holds."""
-        now, queries, pool = self._capped(begun.asked), begun.queries, begun.found
-        view = self._loaded(queries.sources, queries.source)
-        if view is None or not self._serves(begun):
+        now, queries, pool = self._capped(reading.asked), reading.queries, reading.found
+        view = self._views.of(queries.sources, queries.source)
+        if view is None or not reading.serves(self._sources()):
             return None
         if pool.state != state_of(self._store, queries.base):
             pool = self._ranker.in_base(now.request, queries, self._ranker.by_words(now))
-        answers = self._ranker.in_view(now, queries.source, view, queries.shown(), pool)
-        answers = replace(answers, steps=_steps(queries.source, now.request))
-        return Round(answers, self._answered(now, answers).results)
+        return self._answered(now, self._ranker.in_view(now, queries.source, view, queries.shown(), pool))
 
     def _capped(self, search: Asked) -> Asked:
         """Return the request for no more hits than there are documents in the state that is read."""
         k = max(1, self._store.documents.count_to(search.request.k))
         return replace(search, request=replace(search.request, k=k))
 
-    def _answered(self, search: Asked, answers: Answers, unfinished: Unfinished | None = None) -> First:
+    def _answered(self, search: Asked, answers: Answers, reading: Reading | None = None) -> Round:
         results = as_results(self._store, search.queries, search.request, search.where, answers, search.started)
         if not any(result.hits for result in results):
             require_fitting(self._store, search.where)
         known = None if search.where is None else search.where.known
-        return First([replace(result, final=unfinished is None, known_answers=known) for result in results], unfinished)
-
-
-def _steps(source: Source, request: SearchRequest) -> int | None:
-    """Return K that is spent on a query of a source; None where its encoder generates nothing."""
-    return None if source.root.in_words else with_steps(source.root.encoder, request.steps).spec.steps
+        return Round(answers, [replace(each, final=reading is None, known_answers=known) for each in results], reading)

@@ -18,6 +18,7 @@ from retriever.core.unanswered import empty_answer
 from retriever.index.encoding import OnTexts
 from retriever.index.search.lazy import Found, Queries
 from retriever.index.search.rankings import Answer, Answers, Ranking, beginning
+from retriever.index.sources.catalog import Sources
 from retriever.store.database import Store
 from retriever.store.filters import Filter
 from retriever.store.views import View
@@ -33,56 +34,47 @@ class Asked:
     started: float
 
 
-@dataclass(frozen=True, slots=True)
-class Unfinished:
-    """A search under an instruction whose view lacks texts, after its first answer; its mode is chosen.
-
-    It settled before, when ``since`` was the largest content id: only later texts are read. 0 where it did not.
-    """
-
-    asked: Asked
-    queries: Queries
-    found: Found
-    since: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class First:
-    """A first answer, and what to go on with where it is not the last."""
-
-    results: list[SearchResult]
-    unfinished: Unfinished | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """What a round of reading leads to."""
-
-    answers: Answers
-    results: list[SearchResult]
-
-
 @dataclass(slots=True)
 class Reading:
-    """The reading of a search under way.
+    """A search under an instruction whose view lacks texts, from its first answer on; its mode is chosen.
 
     Attributes:
-        begun: the search.
-        on_texts: told of texts that are read.
+        asked: the request.
+        queries: its queries as vectors.
+        found: what the first answer is made of.
         most: rounds that may be read.
+        since: the largest content id when it settled before: only later texts are read. 0 where it did not.
+        on_texts: told of texts that are read.
         read: texts that were read.
         total: most texts that are read, known from the first round on.
         tried: texts that were read or asked about, with or without success.
         fault: why a language model cannot be asked; None where it can.
     """
 
-    begun: Unfinished
-    on_texts: OnTexts | None
+    asked: Asked
+    queries: Queries
+    found: Found
     most: int
+    since: int = 0
+    on_texts: OnTexts | None = None
     read: int = 0
     total: int = 0
     tried: set[int] = field(default_factory=set)
     fault: RetrieverError | None = None
+
+    def serves(self, sources: Sources) -> bool:
+        """Return whether the same source serves the instruction as when the queries came, beside the same base view."""
+        base, source = sources.view(sources.base), sources.of(self.asked.request.instruction or "")
+        return base is not None and base.view_id == self.queries.base.view_id and source == self.queries.source
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """An answer to a search, and the reading that it goes on with; None where it does not."""
+
+    answers: Answers
+    results: list[SearchResult]
+    reading: Reading | None = None
 
 
 def same_hits(before: Sequence[SearchResult], after: Sequence[SearchResult]) -> bool:
@@ -101,12 +93,12 @@ def changed_hits(before: Sequence[SearchResult], after: Sequence[SearchResult]) 
     return sum(len(set(new).difference(old)) for old, new in pairs)
 
 
-def lacks_answers(begun: Unfinished, results: Sequence[SearchResult]) -> bool:
+def lacks_answers(queries: Queries, results: Sequence[SearchResult]) -> bool:
     """Return whether hits under a question in words are of texts that nobody read, or that answer nothing.
 
     A query that is an empty answer looks for the latter.
     """
-    if not begun.queries.source.in_words:
+    if not queries.source.in_words:
         return False
     sought = [result.hits for result in results if empty_answer(result.query) is None]
     return any(not hit.words or empty_answer(hit.words[0]) for hits in sought for hit in hits)
@@ -156,14 +148,8 @@ def noted_answers(
 ) -> Noted | None:
     """Return the rankings that searches settled on in a view; None where one has not.
 
-    Args:
-        store: of the index.
-        asked: the search.
-        options: how far it goes.
-        view: the view.
-        shown: gives the queries' vectors (n, dim), which the rankings' scores come from.
-        in_words: whether vectors that were taken out of the view are made again of stored answers; else texts are read
-            for them again.
+    ``shown`` gives the queries' vectors (n, dim), which the scores come from. Vectors that were taken out of the view
+    are made again of stored answers ``in_words``; else texts are read for them again.
     """
     noted = [store.settled.get(view.view_id, _digest(query, asked, options)) for query in asked.queries]
     rows: list[Any] = [each.ranking for each in noted if each is not None]

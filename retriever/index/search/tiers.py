@@ -14,7 +14,7 @@ import numpy as np
 
 from retriever.core.types import Embeddings, Ids
 from retriever.core.unanswered import empty_answer
-from retriever.index.search.rankings import STEP, Answers, Ranking, nearest
+from retriever.index.search.rankings import STEP, Answers, Part, Ranking, combined, nearest
 from retriever.index.search.view_searcher import LoadedView
 
 
@@ -80,10 +80,4 @@ def nearest_in_tiers(view: LoadedView, towards: Embeddings, depth: int, allowed:
     among = view.contents.ids if allowed is None else allowed
     kinds = np.array([view.empty_answers.get(content, "") for content in among.tolist()], dtype=np.str_)
     found = [nearest(view, towards, depth, among[kinds == kind]) for kind in np.unique(kinds)]
-    return [_merged(*rankings) for rankings in zip(*found, strict=True)] or [Ranking([], [])] * len(towards)
-
-
-def _merged(*rankings: Ranking) -> Ranking:
-    rows = [row for each in rankings for row in zip(each.ids, each.scores, strict=True)]
-    rows.sort(key=lambda row: (-row[1], row[0]))
-    return Ranking([content_id for content_id, _ in rows], [score for _, score in rows])
+    return [combined(*map(Part, rankings)) for rankings in zip(*found, strict=True)] or [Ranking([], [])] * len(towards)

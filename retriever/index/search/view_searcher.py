@@ -45,10 +45,6 @@ class Tail:
 
     New vectors become a segment, merged with the one before while that is less than twice as large: so segments are few
     (the logarithm of the vectors), and a vector is rarely built into an index again.
-
-    Attributes:
-        hold: makes the index of a segment.
-        segments: what was stored so far.
     """
 
     hold: Hold
@@ -187,15 +183,7 @@ class LoadedView:
 
 
 class ViewSearcher:
-    """Keeps one view loaded; reads what is new in it when the database has changed.
-
-    Args:
-        store: the index's database.
-        view: the view.
-        folder: the index's folder.
-        contents: reads the texts that have a document.
-        device: where to search, as encoders take it; ``cpu`` keeps off the GPU.
-    """
+    """Keeps one view loaded, on a device as encoders take it; reads what is new in it when the database has changed."""
 
     def __init__(
         self, store: Store, view: View, folder: Path, contents: ContentReader, *, device: str = "auto"

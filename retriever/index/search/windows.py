@@ -31,10 +31,7 @@ class Best:
 def best_of_texts(search: Callable[[int], Neighbours], k: int, vectors_each: float) -> Neighbours:
     """Return the k nearest texts of each query, or all there are, each by its best vector.
 
-    Args:
-        search: returns so many vectors of each query, best first, as `VectorIndex.search` does.
-        k: texts wanted.
-        vectors_each: vectors of a text, on average.
+    The search returns so many vectors of each query, best first, as `VectorIndex.search` does.
     """
     width = int(np.ceil(k * vectors_each))
     while True:

@@ -111,6 +111,11 @@ class Answers(Source):
         return State(asdict(self.by))
 
 
+def of_model(source: Source) -> Answers | None:
+    """Return a source that a language model answers for; None for any other."""
+    return source if isinstance(source, Answers) and source.by.name else None
+
+
 def _key(base: Source, question: str, by: Reader) -> ViewKey:
     own = sha256(f"{by.fingerprint}\0{base.key.fingerprint}".encode()).hexdigest()
     return replace(base.key, fingerprint=f"{Answers.kind}:{own}", instruction=question, pooling=POOLING)

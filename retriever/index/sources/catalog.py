@@ -1,29 +1,28 @@
 """The sources of an index: which there are, and which serves an instruction."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from retriever.core.errors import IndexDamagedError
 from retriever.core.text import normal_instruction
 from retriever.core.types import Ids
 from retriever.index.encoding import Loader, load_described
+from retriever.index.sources.answers import Answers
 from retriever.index.sources.encoders import Encoders, encoder_descriptions
-from retriever.index.sources.kinds import KINDS
 from retriever.index.sources.read import Plain, Question
 from retriever.index.sources.source import Context, Source
+from retriever.index.sources.taught import Taught, Tuned
 from retriever.store.connection import REPAIR
 from retriever.store.database import Store
 from retriever.store.sources import SourceRow, StoredSource
 from retriever.store.vectors import StoredVectors
 from retriever.store.views import View
 
+KINDS: Mapping[str, type[Source]] = {source.kind: source for source in (Plain, Question, Answers, Tuned, Taught)}
+"""The kinds of source, by name; a new kind is a file of this room and a row here."""
+
 
 class Sources:
-    """The sources of an index; threads may share it.
-
-    Args:
-        store: the index's database.
-        encoders: those that read texts.
-    """
+    """The sources of an index, whose texts some encoders read; threads may share it."""
 
     def __init__(self, store: Store, encoders: Encoders) -> None:
         self._store = store
@@ -34,10 +33,8 @@ class Sources:
     def all(self, made_by: Callable[[View], bool] | None = None) -> list[Source]:
         """Return the sources of the views of the index's encoders, oldest first; no encoder is loaded.
 
-        Hidden ones that nothing needs are left out.
-
-        Args:
-            made_by: whether encoders read the texts of a view, where others than the index's are meant.
+        Hidden ones that nothing needs are left out. ``made_by`` tells whether encoders read the texts of a view, where
+        others than the index's are meant.
         """
         descriptions = self.encoders.descriptions
         reads = made_by or (lambda view: descriptions is None or descriptions.make(view))
@@ -82,7 +79,7 @@ class Sources:
         """Return the source of what the encoders alone read under an instruction."""
         normal = normal_instruction(instruction)
         for source in self.visible():
-            if type(source) in (Plain, Question) and source.instruction == normal:
+            if source.reads and source.instruction == normal:
                 return source
         key = self.encoders.view_key(normal)
         return (Question if key.instruction else Plain)(self.context, key)
@@ -125,12 +122,8 @@ class Sources:
         return list(ordered)
 
     def family(self, source: Source) -> list[Source]:
-        """Return a source with those that have vectors of its texts, first of all itself, hidden ones too."""
-        members = {source: None}
-        for other in self.all():
-            if other.root != other and other.needs[0] in members:
-                members[other] = None
-        return list(members)
+        """Return the source of a question's view with those that have its texts, itself first, hidden ones too."""
+        return [other for other in self.with_dependents([source]) if other.root == source]
 
     def stored(self, source: Source, ids: Ids) -> StoredVectors:
         """Return the vectors of a source's view that exist among some contents."""

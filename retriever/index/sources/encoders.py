@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Self
 
 from retriever.core.errors import EncoderError
 from retriever.core.protocols import Encoder, Tuning
@@ -53,6 +53,25 @@ class EncoderDescriptions:
     question: Mapping[str, JSON]
     plain: Mapping[str, JSON] | None = None
 
+    @classmethod
+    def of_two(cls, question: Mapping[str, JSON], plain: Mapping[str, JSON] | None) -> Self:
+        """Return what two descriptions say; one encoder, named twice, counts once."""
+        twice = plain is not None and plain["fingerprint"] == question["fingerprint"]
+        return cls(question, None if twice else plain)
+
+    @property
+    def names(self) -> tuple[str, str | None]:
+        """Names of both encoders."""
+        return str(self.question.get("name")), None if self.plain is None else str(self.plain.get("name"))
+
+    def keep(self, store: Store, question: str = ENCODER, plain: str = PLAIN) -> None:
+        """Keep them in settings of these names, in the caller's transaction."""
+        store.settings.set(question, dict(self.question))
+        if self.plain is None:
+            store.settings.remove(plain)
+        else:
+            store.settings.set(plain, dict(self.plain))
+
     def of(self, instruction: str) -> Mapping[str, JSON]:
         """Return the description of the encoder that reads under an instruction."""
         return self.question if instruction or self.plain is None else self.plain
@@ -69,11 +88,7 @@ def encoder_descriptions(store: Store, question: str = ENCODER, plain: str = PLA
 
 
 def load_base(name: str = DEFAULT_BASE, *, device: str = "auto") -> Encoder:
-    """Load a base encoder.
-
-    Args:
-        name: a sentence-transformers model: a name of `retriever models list`, a folder, or a hub name.
-        device: where to run.
+    """Load a sentence-transformers model as base encoder: by a name of `retriever models list`, of a folder or the hub.
 
     Raises:
         EncoderError: there is no such model, or it is no sentence-transformers model.
@@ -121,13 +136,9 @@ def load_encoders(
 
 
 class Encoders:
-    """The encoders of an index, each loaded when it is first needed.
+    """The encoders of an index, each loaded when it is first needed, unless it is at hand.
 
-    Args:
-        descriptions: theirs; None where the index names none, so that none can be loaded.
-        load: gives the encoder of a description.
-        question: the instruction encoder, where it is at hand.
-        plain: the base encoder, where it is at hand.
+    There are no descriptions where the index names no encoders, so that none can be loaded.
     """
 
     def __init__(

@@ -9,9 +9,7 @@ from retriever.core.types import Embeddings, Encoded, Ids
 from retriever.index.encoding import WORDS, with_steps
 from retriever.index.sources.catalog import Sources
 from retriever.index.sources.source import Source
-from retriever.store.database import Store
 from retriever.store.views import View, ViewKey
-from retriever.store.windows import Windows
 
 READ_AT_ONCE = 250
 """Texts that are read before they are stored."""
@@ -57,10 +55,7 @@ def encode_texts(sources: Sequence[Source], texts: Sequence[str]) -> list[Embedd
 def encode_queries(sources: Sequence[Source], queries: Sequence[str], steps: int | None = None) -> list[Embeddings]:
     """Embed queries for each of some sources, in one pass an encoder: (n, dim) each.
 
-    Args:
-        sources: those that are searched.
-        queries: what is searched for.
-        steps: K for the encoder that reads for the last source; None for its own.
+    ``steps`` is K for the encoder that reads for the last source; None for its own.
 
     Raises:
         EncoderError: it has no steps.
@@ -97,20 +92,8 @@ def fill(
         on_tokens = None
     with store.writing():
         for view, contents, encoded in done:
-            put(store, view, contents, encoded)
+            store.vectors.put(view.view_id, contents, encoded.embeddings, encoded.words)
         derive(index, [source for source in sources if not source.in_words], ids)
-
-
-def put(
-    store: Store,
-    view: View,
-    contents: Sequence[int],
-    encoded: Encoded,
-    windows: Mapping[int, Windows] | None = None,
-) -> int:
-    """Store the vectors and words of contents as they were read, with those of windows, and return how many were."""
-    store.vectors.put(view.view_id, contents, encoded.embeddings, encoded.words, windows)
-    return len(contents)
 
 
 def derive(index: Sources, sources: Iterable[Source], ids: Ids | Sequence[int]) -> dict[int, int]:

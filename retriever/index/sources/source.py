@@ -46,7 +46,7 @@ class Source(ABC):
     Either an encoder reads texts for it (`reads`), or its vectors are made (`derive`) of what is stored.
 
     Attributes:
-        kind: its name in `kinds.KINDS`.
+        kind: its name in `catalog.KINDS`.
         reads: whether an encoder reads texts for it.
         hidden: whether only other sources look at its view, which is neither searched nor listed.
         windowed: whether long texts also have vectors of their windows.
@@ -57,12 +57,7 @@ class Source(ABC):
         needs: sources whose vectors it takes.
         view: as it was stored when the source was listed; None before it is.
 
-    Args:
-        context: as above, like the next three.
-        key: see there.
-        needs: see there.
-        view: see there.
-        load: reads what was stored of it, when that is first asked for.
+    It reads what was stored of it (``load``) when that is first asked for.
     """
 
     kind: ClassVar[str]

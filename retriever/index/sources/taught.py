@@ -115,11 +115,8 @@ class Taught(Source):
     def learned(cls, question: Source, beside: Source, head: Head, document: Mapping[str, Any]) -> Self:
         """Return what was learned of a question, not stored yet.
 
-        Args:
-            question: whose vectors the head maps.
-            beside: the base view's source, or a tuned one.
-            head: the map.
-            document: JSON with the examples it was learned from and their scores.
+        The head maps the question's vectors and those ``beside``: of the base view's source, or of a tuned one. The
+        document is JSON with the examples it was learned from and their scores.
         """
         source = cls(question.context, _taught_key(question, beside, head), [question, beside])
         source._lesson = _Lesson(head, document, "")
@@ -190,9 +187,7 @@ class Taught(Source):
     def class_prototypes(self, names: Sequence[str], vectors: Embeddings) -> Embeddings | None:
         """Return the vectors (n, dim) that stand for the learned answers of some names; None where some is not learned.
 
-        Args:
-            names: of answers.
-            vectors: (n, dim) `combine` of them.
+        ``vectors`` (n, dim) are `combine` of the names.
         """
         numbers = {answer.casefold(): number for number, answer in enumerate(self.head.answers)}
         if not {name.casefold() for name in names} <= numbers.keys():

@@ -13,12 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retriever.core.types import Document, Embeddings, Ids
+from retriever.index.opened import Opened
 from retriever.index.search.centering import sample
-from retriever.index.sources.catalog import Sources
-from retriever.index.sources.source import Source
 from retriever.index.sources.taught import Taught
 from retriever.index.teaching.labels import NONE_OF_THESE
-from retriever.store.database import Store
 
 CLEAR = 2.5
 """How many times as probable as the others on average an answer is that a text clearly gives."""
@@ -61,14 +59,19 @@ class Suggestion:
     certainty: float | None = None
 
 
-def worth_answering(
-    store: Store, sources: Sources, shown: Source, group: Grouping, count: int, answered: Collection[str] = ()
-) -> list[Suggestion]:
-    """Return documents of a view that say most, as `Teaching.worth_answering` does; fewer only where it holds fewer."""
+def worth_answering(opened: Opened, instruction: str, group: Grouping, count: int, answered: Ids) -> list[Suggestion]:
+    """Return documents that say most of a question; fewer only where the view that serves it holds fewer.
+
+    Those whose texts are ``answered``, by content ids, are not among them.
+    """
+    store, sources = opened.store, opened.known_sources
     with store.snapshot():
-        known = store.documents.contents_of(answered)
-        held = store.vectors.held(shown.view_id)
-        held = np.setdiff1d(np.intersect1d(held, store.documents.live_contents()), known)
+        live, shown = store.documents.live_contents(), sources.active(instruction)
+        if shown is None or store.vectors.count_live(shown.view_id) < len(live):
+            shown = sources.active("")  # a view that is not whole holds the texts that were indexed or found first
+        if shown is None:
+            return []
+        held = np.setdiff1d(np.intersect1d(store.vectors.held(shown.view_id), live), answered)
         chosen = np.sort(sample(held, LOOKED_AT))
         if not len(chosen) or count < 1:
             return []
@@ -92,12 +95,14 @@ def worth_answering(
     return requests
 
 
-def clear_answers(store: Store, sources: Sources, shown: Source, ids: Collection[str]) -> dict[str, str] | None:
-    """Return the learned answers of documents in a view, as `Teaching.clear_answers` does."""
+def clear_answers(opened: Opened, instruction: str, ids: Collection[str]) -> dict[str, str] | None:
+    """Return the learned answers of documents to a question, as `Teaching.clear_answers` does."""
+    store, sources = opened.store, opened.known_sources
     with store.snapshot():
-        held = store.vectors.get(shown.view_id, store.documents.contents_of(ids)).content_ids
+        shown = sources.active(instruction)
         if not isinstance(shown, Taught):
             return None
+        held = store.vectors.get(shown.view_id, store.documents.contents_of(ids)).content_ids
         guesses = shown.guesses(sources.stored, held)
         documents = store.documents.expand(held.tolist())
     least = CLEAR / (CLEAR + len(guesses.answers) - 1)
@@ -116,12 +121,9 @@ def _certainty(probable: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def spread_out(labels: NDArray[np.int64], costs: NDArray[np.float32], count: int) -> list[int]:
-    """Return rows of as many groups as there are: of each group the cheapest, then the next of each.
+    """Return so many rows of as many groups as there are: of each group the cheapest, then the next of each.
 
-    Args:
-        labels: (n,) group of every row, the largest group 0.
-        costs: (n,) theirs.
-        count: rows wanted.
+    Every row has a group, the largest 0, and a cost: (n,) each.
     """
     order = np.lexsort((costs, labels))
     places = np.arange(len(order)) - np.searchsorted(labels[order], labels[order])  # within the group

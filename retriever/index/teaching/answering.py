@@ -8,10 +8,10 @@ from retriever.core.unanswered import NOT_SAID
 from retriever.encoders.answers.answerer import MOST_CHARACTERS, MOST_WORDS
 from retriever.index.opened import Opened
 from retriever.index.sources.answers import Answers, Reader
-from retriever.index.teaching.labels import skip
-from retriever.store.answers import GIVEN, PERSON, PROGRAM
-
-__all__ = ["DEFAULT", "GIVEN", "PERSON", "choose_reader", "give_answers", "keep_answers", "question_of"]
+from retriever.index.teaching.labels import name_answers, skip
+from retriever.store.answers import GIVEN as GIVEN
+from retriever.store.answers import PERSON as PERSON
+from retriever.store.answers import PROGRAM
 
 DEFAULT = "default"
 """Stands for the index's own encoders, and for what examples taught them."""
@@ -49,16 +49,9 @@ def keep_answers(
     author: str = PERSON,
     withdrawn: Sequence[str] = (PERSON, PROGRAM),
 ) -> None:
-    """Keep answers to a question by content id, in the caller's transaction.
+    """Keep answers to a question by content id, in the caller's transaction; None takes back those ``withdrawn``.
 
     Views of answers lose what they had of these texts: the next search or completion embeds what they are now.
-
-    Args:
-        opened: the index.
-        question: it.
-        answers: None takes back what was given.
-        author: of the answers.
-        withdrawn: authors whose answers None takes back.
     """
     store = opened.store
     store.answers.put(author, question, {content: said for content, said in answers.items() if said is not None})
@@ -68,6 +61,13 @@ def keep_answers(
         if source.in_words and source.instruction == question:
             store.vectors.remove(source.view_id, list(answers))
             store.generations.retire(source.view_id)
+
+
+def keep_examples(opened: Opened, question: str, answers: Mapping[int, str]) -> None:
+    """Keep answers of a person by content id as examples, and name them."""
+    with opened.store.transaction():
+        keep_answers(opened, question, answers)
+        name_answers(opened.store, question, dict.fromkeys(answers.values(), ""), add=True)
 
 
 def question_of(instruction: str) -> str:
@@ -89,7 +89,7 @@ def by_content(opened: Opened, answers: Mapping[str, str | None]) -> dict[int, s
         InputError: there is no such document, an answer is blank or no phrase, equal texts have two answers, or a
             document is read by its sentences.
     """
-    documents = opened.documents(answers)
+    documents = opened.store.documents.get(list(answers))
     known = opened.store.documents.known([document.text for document in documents.values()])
     embedded = set(opened.store.documents.contents_of(answers).tolist())
     found: dict[int, str | None] = {}

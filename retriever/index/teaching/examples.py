@@ -49,6 +49,10 @@ class Example:
         return f"{self.place} ({named})" if self.place else named
 
 
+GivenExamples = Iterable[Example | Mapping[str, object] | tuple[str, str]]
+"""Examples as they are given in Python: `Example`s, mappings as in a file, or pairs of id and answer."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class FoundExamples:
     """Examples as an index knows them, each text once.
@@ -87,8 +91,8 @@ def read_examples(file: Path) -> list[Example]:
     return examples
 
 
-def given_examples(examples: Iterable[Example | Mapping[str, object] | tuple[str, str]]) -> list[Example]:
-    """Return examples as they are given in Python: `Example`, a mapping as in a file, or a pair of id and answer.
+def given_examples(examples: GivenExamples) -> list[Example]:
+    """Return examples that are given in Python.
 
     Raises:
         InputError: one is none of these.

@@ -62,14 +62,22 @@ def kept_labels(store: Store, question: str) -> KeptLabels:
     return KeptLabels(answers, examples, frozenset(kept.get("skipped", ())))
 
 
-def name_answers(store: Store, question: str, answers: Mapping[str, str], *, add: bool = False) -> None:
-    """Name the answers of a question, in the place of those before; those that have examples stay.
+def labels_of(store: Store, question: str) -> Labels:
+    """Return the labels of a question by document, of those that are still there."""
+    kept = kept_labels(store, question)
+    groups = store.documents.expand(sorted({*kept.examples, *kept.skipped}))
+    ids = {content: min(document.id for document in group) for content, group in groups.items()}
+    return Labels(
+        kept.answers,
+        {ids[content]: answer for content, answer in kept.examples.items() if content in ids},
+        [ids[content] for content in sorted(kept.skipped) if content in ids],
+    )
 
-    Args:
-        store: the index's database.
-        question: it.
-        answers: the description of every answer by its name, empty for none.
-        add: whether all answers before stay.
+
+def name_answers(store: Store, question: str, answers: Mapping[str, str], *, add: bool = False) -> None:
+    """Name the answers of a question, in the place of those before; those that have examples stay, with ``add`` all do.
+
+    Answers are given with their descriptions, empty for none.
     """
     with store.writing(data=False):
         kept = kept_labels(store, question)

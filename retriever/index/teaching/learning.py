@@ -98,9 +98,7 @@ class Settings:
 def learn(lesson: Lesson, settings: Settings | None = None) -> Head:
     """Return the head that answers best where examples are left out; every answer needs two of them.
 
-    Args:
-        lesson: the material.
-        settings: what was chosen by examples left out elsewhere; None to choose here, leaving out each in turn.
+    Settings that were chosen by examples left out elsewhere are taken; None chooses here, leaving out each in turn.
     """
     rows = _rows(lesson)
     return _head(lesson, rows, choose(lesson, _left_out(lesson, rows)) if settings is None else settings)
@@ -214,11 +212,7 @@ def log_loss(probable: NDArray[np.float32], labels: Ids) -> float:
 def triples_right(cosines: NDArray[np.floating[Any]], labels: Ids) -> float:
     """Return the share of triples of a row, one with its label and one with another whose first two are nearer.
 
-    Every label has the same say; equal cosines count as half.
-
-    Args:
-        cosines: (n, n) of the rows.
-        labels: (n,) theirs.
+    The rows have cosines (n, n) and labels (n,). Every label has the same say; equal cosines count as half.
     """
     shares: dict[int, list[float]] = {}
     for row, label in enumerate(labels.tolist()):

@@ -1,8 +1,7 @@
 """`index.teaching`: whether a question is followed, and examples that teach what it means."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain, zip_longest
 
 import numpy as np
@@ -15,27 +14,16 @@ from retriever.core.verdicts import Verdict
 from retriever.index.asking.asker import ReaderPlace
 from retriever.index.asking.limits import Spent
 from retriever.index.completing import ask, judge_views
-from retriever.index.generations import build_outgrown
 from retriever.index.opened import Opened
-from retriever.index.sources.answers import Answers
-from retriever.index.sources.source import Source
+from retriever.index.sources.answers import of_model
 from retriever.index.sources.taught import Taught
 from retriever.index.teaching.active_learning import Grouping, Suggestion, clear_answers, worth_answering
-from retriever.index.teaching.answering import PERSON, choose_reader, give_answers, keep_answers
+from retriever.index.teaching.answering import PERSON, choose_reader, give_answers, keep_answers, keep_examples
 from retriever.index.teaching.answering import question_of as question_of_answers
-from retriever.index.teaching.examples import (
-    LEAST,
-    Example,
-    contents_of,
-    few_examples,
-    found_examples,
-    given_examples,
-    kept_examples,
-    with_labels,
-)
-from retriever.index.teaching.labels import Labels, kept_labels, name_answers, skip
-from retriever.index.teaching.teacher import TeachingRun, install, learn_question, question_of
-from retriever.index.teaching.unanswered import AnswersStatus, answered_contents, answering_author, unanswered_hits
+from retriever.index.teaching.examples import LEAST, Example, GivenExamples, contents_of, few_examples, given_examples
+from retriever.index.teaching.labels import Labels, kept_labels, labels_of, name_answers, skip
+from retriever.index.teaching.teacher import teach
+from retriever.index.teaching.unanswered import AnswersStatus, answered, refusals, unanswered_hits
 from retriever.index.verdicts.diagnosis import Diagnosis, TextPair, diagnose
 from retriever.index.verdicts.judging import wants_judging
 from retriever.index.verdicts.stored import stored_verdict
@@ -44,12 +32,7 @@ from retriever.store.views import View
 
 
 class Teaching:
-    """The part of an index (`retriever.workspace.Index`) that learns what a question means.
-
-    Args:
-        opened: the index.
-        group: puts vectors into groups.
-    """
+    """The part of an index (`retriever.workspace.Index`) that learns what a question means; ``group`` makes groups."""
 
     def __init__(self, opened: Opened, group: Grouping) -> None:
         self._opened = opened
@@ -58,7 +41,7 @@ class Teaching:
     def teach(
         self,
         instruction: str,
-        examples: Iterable[Example | Mapping[str, object] | tuple[str, str]] | None = None,
+        examples: GivenExamples | None = None,
         *,
         tune: bool = False,
         progress: OnIndexing | None = None,
@@ -91,27 +74,10 @@ class Teaching:
             UsageError: the question is empty or the default one, or there are too many examples.
             IndexLockedError: another process writes to this index.
         """
-        opened, sources = self._opened, self._opened.sources
-        question = question_of(sources, instruction)
-        kept = kept_labels(opened.store, question.instruction)
-        given: dict[int, str] = {}
-        if examples is None:
-            resolved = kept_examples(opened.store, kept)
-        else:
-            resolved = found_examples(opened.store, given_examples(examples))
-            resolved = replace(resolved, answers=[kept.spelled(answer) for answer in resolved.answers])
-            given = dict(zip(resolved.content_ids.tolist(), resolved.answers, strict=True))
-        resolved = with_labels(resolved, kept)
-        with opened.writing("teach") as run_id:
-            learned = learn_question(TeachingRun(sources, run_id, progress), question, resolved, tune=tune)
-            if given:
-                self._keep(question.instruction, given)
-            view = install(sources, learned)
-            build_outgrown(opened.store, [view], opened.path, opened.device)
-            clear_dropped(opened.store, opened.path)
+        teach(self._opened, instruction, examples, tune=tune, progress=progress)
         lessons = self.lessons(instruction)
         if lessons is None:
-            raise InputError(f"{question.instruction!r} was forgotten meanwhile.", hint="Teach it again.")
+            raise InputError(f"{normal_instruction(instruction)!r} was forgotten meanwhile.", hint="Teach it again.")
         return lessons
 
     def forget(self, instruction: str) -> None:
@@ -141,15 +107,7 @@ class Teaching:
 
     def labels(self, instruction: str) -> Labels:
         """Return the answers of a question and the documents that were labeled, those that are still there."""
-        store = self._opened.store
-        kept = kept_labels(store, normal_instruction(instruction))
-        groups = store.documents.expand(sorted({*kept.examples, *kept.skipped}))
-        ids = {content: min(document.id for document in group) for content, group in groups.items()}
-        return Labels(
-            kept.answers,
-            {ids[content]: answer for content, answer in kept.examples.items() if content in ids},
-            [ids[content] for content in sorted(kept.skipped) if content in ids],
-        )
+        return labels_of(self._opened.store, normal_instruction(instruction))
 
     def name_answers(self, instruction: str, answers: Mapping[str, str]) -> None:
         """Keep the answers of a question with the index, in the place of those before; answers with examples stay.
@@ -176,19 +134,16 @@ class Teaching:
         (example,) = given_examples([(id, answer)])
         (content,) = contents_of(self._opened.store, [example])
         question = normal_instruction(instruction)
-        self._keep(question, {content: kept_labels(self._opened.store, question).spelled(example.answer)})
+        spelled = kept_labels(self._opened.store, question).spelled(example.answer)
+        keep_examples(self._opened, question, {content: spelled})
 
     def skip(self, instruction: str, id: str) -> None:
         """Offer a document for a question no more; errors as `label`."""
-        (content,) = contents_of(self._opened.store, [Example("", id)])
-        self._take_back(instruction, content)
-        skip(self._opened.store, normal_instruction(instruction), [content])
+        self._take_back(instruction, id, skipped=True)
 
     def unlabel(self, instruction: str, id: str) -> None:
         """Take back the label of a document, or that it is skipped; errors as `label`."""
-        (content,) = contents_of(self._opened.store, [Example("", id)])
-        self._take_back(instruction, content)
-        skip(self._opened.store, normal_instruction(instruction), [content], back=True)
+        self._take_back(instruction, id, skipped=False)
 
     def read_by(self, instruction: str, reader: str) -> None:
         """Let a reader serve a question from now on, in searches, clusters and categories.
@@ -239,7 +194,7 @@ class Teaching:
             EncoderError: it cannot be asked; what was answered is kept.
         """
         opened, source = self._opened, self._opened.sources.of(question_of_answers(instruction))
-        if not (isinstance(source, Answers) and source.by.name):
+        if of_model(source) is None:
             raise UsageError(
                 f"No language model serves {instruction.strip()!r}.",
                 hint="`retriever search` with --reader chat:MODEL lets it serve the question.",
@@ -264,12 +219,7 @@ class Teaching:
         Raises:
             UsageError: there is no question.
         """
-        from retriever.encoders.answers.answerer import Unread, explained
-
-        opened, answered = self._opened, answered_contents(self._opened, instruction)
-        refused = opened.store.answers.refused(answering_author(opened, instruction), normal_instruction(instruction))
-        missing = np.setdiff1d(opened.store.documents.live_contents(), answered).tolist()
-        return explained(Counter(Unread(refused[content]) for content in missing if content in refused))
+        return refusals(self._opened, instruction)
 
     @property
     def spent(self) -> Spent:
@@ -301,10 +251,8 @@ class Teaching:
 
     def answers(self, instruction: str) -> dict[str, str]:
         """Return the answers in words to a question, by document id: of who serves it, and those that were given."""
-        store, contents = self._opened.store, answered_contents(self._opened, instruction)
-        answers = store.answers.get(
-            answering_author(self._opened, instruction), normal_instruction(instruction), contents
-        )
+        store, known = self._opened.store, answered(self._opened, instruction)
+        answers = store.answers.get(known.author, known.question, known.contents)
         documents = store.documents.expand(sorted(answers))
         return {document.id: answers[content] for content, group in documents.items() for document in group}
 
@@ -314,15 +262,12 @@ class Teaching:
         Raises:
             UsageError: there is no question.
         """
-        store = self._opened.store
-        answered, live = answered_contents(self._opened, instruction), store.documents.live_contents()
-        shown = self._opened.known_sources.active(instruction)
-        return AnswersStatus(
-            "" if shown is None else shown.name,
-            len(np.intersect1d(answered, live)),
-            len(live),
-            0 if shown is None else store.vectors.count_live(shown.view_id),
-        )
+        store, known = self._opened.store, answered(self._opened, instruction)
+        live, shown = store.documents.live_contents(), known.shown
+        answers = len(np.intersect1d(known.contents, live))
+        if shown is None:
+            return AnswersStatus("", answers, len(live), 0)
+        return AnswersStatus(shown.name, answers, len(live), store.vectors.count_live(shown.view_id))
 
     def answered_by(self, instruction: str) -> dict[str, int]:
         """Count the distinct texts that have an answer to a question by who gave it.
@@ -333,11 +278,10 @@ class Teaching:
         Raises:
             UsageError: there is no question.
         """
-        store, question = self._opened.store, question_of_answers(instruction)
-        author, reader = answering_author(self._opened, instruction), self.reader(instruction)
+        store, known, reader = self._opened.store, answered(self._opened, instruction), self.reader(instruction)
         live = set(store.documents.live_contents().tolist())
-        authors = store.answers.authors(author, question).items()
-        return dict(Counter(reader if by == author else by for content, by in authors if content in live))
+        authors = store.answers.authors(known.author, known.question).items()
+        return dict(Counter(reader if by == known.author else by for content, by in authors if content in live))
 
     def texts_to_answer(self, instruction: str, count: int = 10, query: str = "") -> list[Document]:
         """Return texts without an answer to a question that are worth one most, for `give_answers`; none is read.
@@ -350,13 +294,11 @@ class Teaching:
         Raises:
             UsageError: there is no question.
         """
+        contents = answered(self._opened, instruction).contents
         if query.strip():
-            answered_ids = answered_contents(self._opened, instruction)
-            return unanswered_hits(self._opened, query, count, set(answered_ids.tolist()))
-        store = self._opened.store
-        groups = store.documents.expand(answered_contents(self._opened, instruction)).values()
-        answered = [document.id for group in groups for document in group]
-        return [request.document for request in self._worth_answering(instruction, count, answered)]
+            return unanswered_hits(self._opened, query, count, set(contents.tolist()))
+        suggestions = worth_answering(self._opened, instruction, self._group, count, contents)
+        return [suggestion.document for suggestion in suggestions]
 
     def worth_answering(self, instruction: str, count: int = 10, answered: Collection[str] = ()) -> list[Suggestion]:
         """Return the documents that say most about a question once they are answered, for `teach`.
@@ -371,35 +313,21 @@ class Teaching:
             answered: ids of further documents that are answered already.
         """
         labels = self.labels(instruction)
-        answered = {*answered, *labels.examples, *labels.skipped}
-        found = self._like_answers(few_examples(labels), answered)[: max(0, 2 * count // 3)]
-        rest = self._worth_answering(instruction, count - len(found), answered | {document.id for document in found})
-        return [*(Suggestion(document) for document in found), *rest]
-
-    def _like_answers(self, answers: Sequence[str], answered: Collection[str]) -> list[Document]:
-        """Return the best hits of answers, the first of each, then the second, and so on; none twice."""
-        if not answers:
-            return []
-        known = set(self._opened.store.documents.contents_of(answered).tolist())
-        hits = [unanswered_hits(self._opened, answer, LEAST, known) for answer in answers]
-        in_turn = filter(None, chain.from_iterable(zip_longest(*hits)))
-        return list({document.text: document for document in in_turn}.values())
-
-    def _worth_answering(self, instruction: str, count: int, answered: Collection[str]) -> list[Suggestion]:
-        store, sources = self._opened.store, self._opened.known_sources
-        shown = sources.active(instruction)
-        if shown is None or store.vectors.count_live(shown.view_id) < len(store.documents.live_contents()):
-            shown = sources.active("")  # a view that is not whole holds the texts that were indexed or found first
-        return [] if shown is None else worth_answering(store, sources, shown, self._group, count, answered)
+        ids, documents = {*answered, *labels.examples, *labels.skipped}, self._opened.store.documents
+        known = set(documents.contents_of(ids).tolist())
+        hits = [unanswered_hits(self._opened, answer, LEAST, known) for answer in few_examples(labels)]
+        in_turn = filter(None, chain.from_iterable(zip_longest(*hits)))  # the first of each answer, then the second
+        found = list({document.text: document for document in in_turn}.values())[: max(0, 2 * count // 3)]
+        contents = documents.contents_of({*ids, *(document.id for document in found)})
+        rest = worth_answering(self._opened, instruction, self._group, count - len(found), contents)
+        return [*map(Suggestion, found), *rest]
 
     def clear_answers(self, instruction: str, ids: Collection[str]) -> dict[str, str] | None:
         """Return the learned answers of those documents that clearly give one, by id; None where nothing was taught.
 
         Documents whose likeliest answer is hardly likelier than the others, or is `NONE_OF_THESE`, are left out.
         """
-        sources = self._opened.known_sources
-        shown = sources.active(instruction)
-        return None if shown is None else clear_answers(self._opened.store, sources, shown, ids)
+        return clear_answers(self._opened, instruction, ids)
 
     def verdict(self, instruction: str) -> Verdict | None:
         """Return whether the model follows an instruction, as it was found; None where nobody has looked yet."""
@@ -446,15 +374,12 @@ class Teaching:
         """
         return diagnose(self._opened, instruction, pairs, progress=progress)
 
-    def _keep(self, question: str, answers: Mapping[int, str]) -> None:
-        """Keep answers of a person as examples, and name them."""
-        with self._opened.store.transaction():
-            keep_answers(self._opened, question, answers)
-            name_answers(self._opened.store, question, dict.fromkeys(answers.values(), ""), add=True)
-
-    def _take_back(self, instruction: str, content: int) -> None:
-        with self._opened.store.transaction():
-            keep_answers(self._opened, normal_instruction(instruction), {content: None})
+    def _take_back(self, instruction: str, id: str, *, skipped: bool) -> None:
+        store, question = self._opened.store, normal_instruction(instruction)
+        (content,) = contents_of(store, [Example("", id)])
+        with store.transaction():
+            keep_answers(self._opened, question, {content: None})
+            skip(store, question, [content], back=not skipped)
 
     def _view_of(self, instruction: str) -> View | None:
         """Return the view of a question, found without a model; None of the base view, and where there is none.
@@ -466,5 +391,5 @@ class Teaching:
 
     def _taught(self, instruction: str) -> Taught | None:
         """Return what examples taught of a question, whoever serves it."""
-        candidates: Sequence[Source] = self._opened.known_sources.candidates(instruction)
+        candidates = self._opened.known_sources.candidates(instruction)
         return next((source for source in candidates if isinstance(source, Taught)), None)

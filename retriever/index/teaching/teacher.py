@@ -15,16 +15,29 @@ from retriever.core.errors import EncoderError, InputError, UsageError
 from retriever.core.protocols import Tuning
 from retriever.core.results import IndexingReport, OnIndexing, counting
 from retriever.core.types import Ids
+from retriever.index.generations import build_outgrown
 from retriever.index.indexing import Indexer
+from retriever.index.opened import Opened
 from retriever.index.search.centering import sample
 from retriever.index.sources.catalog import Sources
 from retriever.index.sources.filling import READ_AT_ONCE, catch_up, derive, encode_texts, fill
 from retriever.index.sources.source import Source
 from retriever.index.sources.taught import Taught, Tuned
-from retriever.index.teaching.examples import FoundExamples, require_enough
+from retriever.index.teaching.answering import keep_examples
+from retriever.index.teaching.examples import (
+    FoundExamples,
+    GivenExamples,
+    found_examples,
+    given_examples,
+    kept_examples,
+    require_enough,
+    with_labels,
+)
+from retriever.index.teaching.labels import kept_labels
 from retriever.index.teaching.learning import Lesson, learn
 from retriever.index.teaching.scoring import HeldOut, held_out_score
 from retriever.index.teaching.tuning import try_tuning
+from retriever.index.view_upkeep import clear_dropped
 from retriever.store.database import Store
 from retriever.store.views import View
 
@@ -62,6 +75,29 @@ class TeachingRun:
     def store(self) -> Store:
         """The index's database."""
         return self.sources.context.store
+
+
+def teach(
+    opened: Opened, instruction: str, examples: GivenExamples | None, *, tune: bool, progress: OnIndexing | None
+) -> None:
+    """Teach a question by examples, or by those that the index keeps for it, as `Teaching.teach` does."""
+    store, sources, given = opened.store, opened.sources, dict[int, str]()
+    question = question_of(sources, instruction)
+    kept = kept_labels(store, question.instruction)
+    if examples is None:
+        resolved = kept_examples(store, kept)
+    else:
+        resolved = found_examples(store, given_examples(examples))
+        resolved = replace(resolved, answers=[kept.spelled(answer) for answer in resolved.answers])
+        given = dict(zip(resolved.content_ids.tolist(), resolved.answers, strict=True))
+    with opened.writing("teach") as run_id:
+        run = TeachingRun(sources, run_id, progress)
+        learned = learn_question(run, question, with_labels(resolved, kept), tune=tune)
+        if given:
+            keep_examples(opened, question.instruction, given)
+        view = install(sources, learned)
+        build_outgrown(store, [view], opened.path, opened.device)
+        clear_dropped(store, opened.path)
 
 
 def learn_question(run: TeachingRun, question: Source, examples: FoundExamples, *, tune: bool = False) -> Taught:

@@ -48,17 +48,11 @@ class Tried:
 def try_tuning(
     base: Encoder, texts: Sequence[str], names: Sequence[str], lesson: Lesson, on_steps: OnSteps | None = None
 ) -> Tried:
-    """Fine-tune a base encoder on examples, and tell whether that helps with those it did not see.
+    """Fine-tune a base encoder on a lesson's examples, and tell whether that helps with those it did not see.
 
     It is refused where clearly fewer examples left out are answered rightly: by more than a standard error of the
-    difference. By so few examples a stricter rule refuses fine-tunings that help with other texts.
-
-    Args:
-        base: the base encoder, which stays as it is.
-        texts: n of the examples.
-        names: k texts that stand for the answers.
-        lesson: of the examples, with vectors by ``base``.
-        on_steps: called after every step.
+    difference. By so few examples a stricter rule refuses fine-tunings that help with other texts. There is a text of
+    each of n examples, and a name of each of k answers.
 
     Raises:
         EncoderError: the base encoder cannot be fine-tuned.

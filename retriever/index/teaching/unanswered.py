@@ -3,14 +3,18 @@
 No text is read for this, and no language model is asked.
 """
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
+
+import numpy as np
 
 from retriever.core.requests import SearchRequest
 from retriever.core.types import Document, Ids
 from retriever.index.opened import Opened
 from retriever.index.search.searcher import Searcher
 from retriever.index.sources.answers import Answers
+from retriever.index.sources.source import Source
 from retriever.index.teaching.answering import question_of
 from retriever.store.answers import GIVEN
 
@@ -35,33 +39,50 @@ class AnswersStatus:
     vectors: int
 
 
-def answered_contents(opened: Opened, instruction: str) -> Ids:
-    """Return the texts that have an answer to a question, given or by the reader that serves it, ascending.
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The texts that have an answer in words to a question, given or by the reader that serves it.
+
+    Attributes:
+        question: as answers are kept under it.
+        shown: what serves it; None where nothing was read yet.
+        author: whose answers count besides those that were given: a fingerprint, or `GIVEN`.
+        contents: the texts, ascending.
+    """
+
+    question: str
+    shown: Source | None
+    author: str
+    contents: Ids
+
+
+def answered(opened: Opened, instruction: str) -> Answered:
+    """Return which texts have an answer to a question.
 
     Raises:
         UsageError: there is no question.
     """
-    return opened.store.answers.held(answering_author(opened, instruction), question_of(instruction))
+    question, shown = question_of(instruction), opened.known_sources.active(instruction)
+    author = shown.by.fingerprint if isinstance(shown, Answers) else GIVEN
+    return Answered(question, shown, author, opened.store.answers.held(author, question))
 
 
-def answering_author(opened: Opened, instruction: str) -> str:
-    """Return whose answers to a question count besides those that were given: a fingerprint, or `GIVEN`."""
-    source = opened.known_sources.active(instruction)
-    return source.by.fingerprint if isinstance(source, Answers) else GIVEN
+def refusals(opened: Opened, instruction: str) -> str:
+    """Return why texts have no answer of a language model to a question, as `Teaching.refusals` does."""
+    from retriever.encoders.answers.answerer import Unread, explained
+
+    known = answered(opened, instruction)
+    refused = opened.store.answers.refused(known.author, known.question)
+    missing = np.setdiff1d(opened.store.documents.live_contents(), known.contents).tolist()
+    return explained(Counter(Unread(refused[content]) for content in missing if content in refused))
 
 
 def unanswered_hits(opened: Opened, query: str, count: int, answered: Collection[int]) -> list[Document]:
-    """Return the best hits of a query whose texts are not answered yet, best first.
+    """Return the best hits of a query, best first, whose texts are not among those answered, by content ids.
 
     The base encoder and words search for them: nobody knows yet what a text answers to the question.
-
-    Args:
-        opened: the index.
-        query: what is searched for.
-        count: hits at most.
-        answered: content ids of the texts that are left out.
     """
-    searcher = Searcher(opened.store, opened.views, lambda: opened.sources, opened.search_options)
+    searcher = Searcher(opened, asks=False)
     depth = 2 * count
     while True:
         *_, (result,) = searcher.search([query], SearchRequest(query, k=depth))

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -196,7 +196,8 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 
 def _take_in(folder: Path, manifest: Mapping[str, Any], store: Store) -> None:
     try:
-        views = [store.views.ensure(ViewKey(**{name: view[name] for name in _KEY})) for view in manifest["views"]]
+        keys = [{field.name: view[field.name] for field in fields(ViewKey)} for view in manifest["views"]]
+        views = [store.views.ensure(ViewKey(**key)) for key in keys]
         for setting, description in ((ENCODER, manifest["encoder"]), (PLAIN, manifest["plain"])):
             if description is not None:
                 store.settings.set(setting, dict(description))
@@ -211,7 +212,6 @@ def _take_in(folder: Path, manifest: Mapping[str, Any], store: Store) -> None:
 
 
 _VIEW = ("id", "vector", "words", "windows", "window_vectors")
-_KEY = ("fingerprint", "instruction", "pooling", "steps", "look_ahead", "dtype", "dim")
 
 
 def _batches(path: Path, columns: Sequence[str]) -> Iterator[Mapping[str, Any]]:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from retriever.core.errors import UsageError
 from retriever.core.protocols import Encoder
 from retriever.core.requests import IndexType
 from retriever.core.results import OnIndexing
@@ -14,7 +15,8 @@ from retriever.index.indexing import IndexingOptions
 from retriever.index.opened import Opened
 from retriever.index.sources.encoders import BaseEncoder
 from retriever.index.upkeep import archive, repair, verify
-from retriever.index.view_upkeep import drop_views, lazy_limit, set_lazy_limit, views_of
+from retriever.index.view_upkeep import LAZY_LIMIT, clear_dropped, evict, lazy_limit, views_of
+from retriever.vectors.files import view_folder
 
 
 class Upkeep:
@@ -62,11 +64,6 @@ class Upkeep:
         condition = request_filter(self._opened.store, where, *instructions)
         return lacking(self._opened, instructions, condition, ids)
 
-    def cost(self, contents: Ids) -> int:
-        """Count the tokens that the texts of some content ids have together, for the instruction encoder."""
-        texts = self._opened.store.documents.texts(contents)
-        return sum(self._opened.sources.encoders.question.count_tokens(list(texts.values())))
-
     def drop_views(self, instructions: Sequence[str]) -> None:
         """Remove the views of some instructions, with vectors, words and files: all of them or none.
 
@@ -75,11 +72,15 @@ class Upkeep:
             InputError: there is no such view.
             IndexLockedError: another process writes to this index.
         """
-        opened = self._opened
-        dropped = views_of(opened.store, instructions)
+        opened, store = self._opened, self._opened.store
+        dropped = views_of(store, instructions)
         if dropped:
             with opened.writing("drop"):
-                drop_views(opened.store, opened.path, dropped)
+                for view in dropped:
+                    view_folder(opened.path, view.view_id)  # refuses a link before anything is done
+                with store.transaction():
+                    store.views.drop(*(view.view_id for view in dropped))
+                clear_dropped(store, opened.path)
             opened.views.forget(dropped)
 
     @property
@@ -90,7 +91,11 @@ class Upkeep:
     @lazy_limit.setter
     def lazy_limit(self, limit: int | None) -> None:
         with self._opened.writing("limit"):
-            set_lazy_limit(self._opened.store, self._opened.path, limit)
+            if limit is not None and limit < 0:
+                raise UsageError(f"The limit is {limit} bytes.", hint="Give at least 0, or none.")
+            self._opened.store.settings.set(LAZY_LIMIT, limit)
+            if limit is not None:
+                evict(self._opened.store, self._opened.path, limit)
 
     def verify(self, *, deep: bool = False) -> verify.Verification:
         """Check every part of the index for damage; see `retriever.index.upkeep.verify.verify`."""

@@ -1,13 +1,13 @@
 """`retriever verify`: is every byte of an index still what was stored?
 
-The quick way checks the database's structure and catalogue, and the vector index of every view (its file's
-SHA-256). The deep way also
-compares SQLite's indexes with its tables, every text with its hash, every document and vector with its checksum, the
-word index with the texts, and embeds a sample of texts again. Nothing is mended.
+The quick way checks the database's structure and catalogue, and the vector index of every view (its file's SHA-256).
+The deep way also compares SQLite's indexes with its tables, every text with its hash, every document and vector with
+its checksum, the word index with the texts, and embeds a sample of texts again. Nothing is mended.
 """
 
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy as np
 
 from retriever.core.errors import IndexDamagedError, RetrieverError
 from retriever.core.results import SCHEMA_VERSION
-from retriever.core.types import Ids
+from retriever.core.types import Embeddings, Ids
 from retriever.index.encoding import Loader, load_described
 from retriever.index.sources.catalog import Sources, sources_of
 from retriever.index.sources.source import Source
@@ -25,6 +25,7 @@ from retriever.store.checksums import BrokenSeal
 from retriever.store.damage import RowDamage
 from retriever.store.database import DATABASE, Store
 from retriever.store.generations import Generation
+from retriever.store.vectors import StoredVectors
 from retriever.store.views import View
 from retriever.vectors.backend import open_backend
 
@@ -180,17 +181,12 @@ class _Checking:
 
     def _make_again(self, store: Store, view: View, source: Source, sources: Sources) -> Iterator[Finding]:
         """Make some vectors of a view again and compare."""
-        try:
+        with suppress(IndexDamagedError):  # named already
             again = source.derive(sources.stored, self._some(store, view))
-            stored = None if again is None else store.vectors.get(view.view_id, again.content_ids)
-        except IndexDamagedError:
-            return  # named already
-        if again is None or stored is None:
-            return
-        cosines = (again.embeddings * stored.embeddings).sum(axis=1)
-        for content_id in again.content_ids[cosines < LEAST_COSINE].tolist():
-            name = f"vector of text {content_id} in view {view.view_id}"
-            yield Finding(name, "is not what is made of the text", Remedy.TEACH)
+            if again is not None:
+                stored = store.vectors.get(view.view_id, again.content_ids)
+                for name in _differing(view, stored, again.embeddings):
+                    yield Finding(name, "is not what is made of the text", Remedy.TEACH)
 
     def _some(self, store: Store, view: View) -> Ids:
         """Return the ids of some texts that a view holds."""
@@ -235,12 +231,15 @@ class _Checking:
         texts = store.documents.texts(stored.content_ids)
         again = encoder.encode(list(texts.values()), instruction=view.key.instruction)
         self.embedded += len(again)
-        cosines = (again * stored.embeddings).sum(axis=1)
-        for content_id, cosine in zip(stored.content_ids.tolist(), cosines.tolist(), strict=True):
-            if cosine < LEAST_COSINE:
-                name = f"vector of text {content_id} in view {view.view_id}"
-                problem = f"has a cosine of {cosine:.3f} with what the encoder makes of the text today"
-                yield Finding(name, problem, Remedy.MODEL)
+        for name, cosine in _differing(view, stored, again).items():
+            problem = f"has a cosine of {cosine:.3f} with what the encoder makes of the text today"
+            yield Finding(name, problem, Remedy.MODEL)
+
+
+def _differing(view: View, stored: StoredVectors, again: Embeddings) -> dict[str, float]:
+    """Return the names of stored vectors that are others than those made again (n, dim), with their cosines."""
+    cosines = zip(stored.content_ids.tolist(), (again * stored.embeddings).sum(axis=1).tolist(), strict=True)
+    return {f"vector of text {id} in view {view.view_id}": cosine for id, cosine in cosines if cosine < LEAST_COSINE}
 
 
 def _row_findings(damage: RowDamage) -> list[Finding]:

@@ -72,9 +72,7 @@ def most_answered(answers: Iterable[Sequence[str]]) -> list[tuple[str, int]]:
 def meanings(plain: Encoder, answers: Sequence[Sequence[str]]) -> Embeddings:
     """Return what n texts were answered with as vectors (n, e): the means of their words', nought where there are none.
 
-    Args:
-        plain: the base encoder, in whose space words that mean the same are near each other.
-        answers: of the texts.
+    In the base encoder's space, words that mean the same are near each other.
     """
     distinct = sorted({word for words in answers for word in words})
     if not distinct:

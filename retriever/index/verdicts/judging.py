@@ -67,12 +67,7 @@ def judge_view(store: Store, encoders: Encoders, view: View, *, on_texts: OnText
 def judge(encoder: Encoder, plain: Encoder | None, question: str, evidence: Evidence) -> Judgement:
     """Judge whether an encoder follows a question, by what it made of some texts.
 
-    Args:
-        encoder: what is judged.
-        plain: the base encoder, which tells which answers mean the same, and what the texts are about; None where there
-            is none.
-        question: what was asked of the texts.
-        evidence: what was read.
+    The base encoder, where there is one, tells which answers mean the same, and what the texts are about.
     """
     features = features_of(evidence, question, plain)
     chance = 0.0 if evidence.same else round(MEASURED.chance(features), 4)

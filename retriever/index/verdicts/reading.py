@@ -42,12 +42,7 @@ def read(
 ) -> Evidence:
     """Read different texts under a question, and some of them under `REFERENCES`.
 
-    Args:
-        encoder: what is judged.
-        texts: different ones.
-        question: what is asked of them.
-        known: what the encoder made of them under the question, where that is stored.
-        on_tokens: called with numbers of tokens of the texts, as they are read.
+    ``known`` is what the encoder made of them under the question, where that is stored.
 
     Raises:
         UsageError: the question is longer than the encoder takes.

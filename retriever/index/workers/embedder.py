@@ -18,7 +18,6 @@ from retriever.index.sources.filling import OnTokens, read
 from retriever.index.workers.pool import POOLS, Event, Pool, cores, shared
 from retriever.index.workers.spool import FOLDER, Finished, Spool, Task
 from retriever.index.workers.worker import LOAD, WorkerSettings
-from retriever.store.views import View
 
 PIECE = 250
 """Most texts of a piece: few enough that workers end together, enough for full batches."""
@@ -111,7 +110,7 @@ class _OpenBatch:
             pieces = sorted((piece for piece in self.pieces if piece.group is group), key=lambda piece: piece.start)
             done = [piece.done.encoded for piece in pieces if piece.done]
             groups.append(replace(group, texts=[text for piece in pieces for text in piece.texts]))
-            encoded.append([_joined(view, [each[place] for each in done]) for place, view in enumerate(group.views)])
+            encoded.append([_joined(key.dim, [each[place] for each in done]) for place, key in enumerate(group.keys)])
         tokens = sum(piece.done.tokens for piece in self.pieces if piece.done)
         remove = partial(spool.remove, [piece.name for piece in self.pieces])
         return EmbeddedBatch(Batch(self.batch.number, groups), encoded, tokens, self.refused, remove)
@@ -175,12 +174,12 @@ class WorkerEmbedder:
         self._look_up(batch, batch.pieces)
 
     def _add(self, batch: _OpenBatch, group: TextGroup, start: int, texts: Sequence[str]) -> None:
-        batch.pieces.append(_Piece(batch, group, start, texts, self._spool.name(texts, group.views)))
+        batch.pieces.append(_Piece(batch, group, start, texts, self._spool.name(texts, group.keys)))
 
     def _look_up(self, batch: _OpenBatch, pieces: Sequence[_Piece]) -> None:
         """Take pieces of a batch from the spool, or line them up."""
         for piece in pieces:
-            if done := self._spool.find(piece.name, len(piece.texts), piece.group.views):
+            if done := self._spool.find(piece.name, len(piece.texts), piece.group.keys):
                 self._finish(piece, done)
             else:
                 self._waiting.append(piece)
@@ -204,7 +203,7 @@ class WorkerEmbedder:
             self._finish(piece, Finished(encoded, sum(tokens)))
             self._check(piece.batch)
             return
-        instructions = [view.key.instruction for view in piece.group.views]
+        instructions = [source.instruction for source in piece.group.sources]
         self._spool.ask(piece.name, Task(piece.texts, instructions, encoder))
         self._sent[piece.name] = piece
         self._pool.send(piece.name)
@@ -212,7 +211,7 @@ class WorkerEmbedder:
     def _settle(self, event: Event, piece: _Piece) -> None:
         """Take what became of a piece."""
         patience = _PATIENCE if event.event == "done" else 0
-        done = self._spool.find(piece.name, len(piece.texts), piece.group.views, patience=patience)
+        done = self._spool.find(piece.name, len(piece.texts), piece.group.keys, patience=patience)
         if done is not None:
             self._finish(piece, done)
             self._check(piece.batch)
@@ -253,6 +252,6 @@ class WorkerEmbedder:
         self._check(batch)
 
 
-def _joined(view: View, parts: Sequence[Encoded]) -> Encoded:
-    embeddings = [np.empty((0, view.key.dim), dtype=np.float32), *(part.embeddings for part in parts)]
+def _joined(dim: int, parts: Sequence[Encoded]) -> Encoded:
+    embeddings = [np.empty((0, dim), dtype=np.float32), *(part.embeddings for part in parts)]
     return Encoded(np.concatenate(embeddings), [words for part in parts for words in part.words])

@@ -86,8 +86,7 @@ class Child:
 class Parent:
     """The process that started this one: its requests arrive in a queue, None when it has gone.
 
-    Args:
-        ends: whether this process ends at once when the parent has gone.
+    With ``ends``, this process ends at once then.
     """
 
     def __init__(self, *, ends: bool) -> None:

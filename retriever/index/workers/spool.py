@@ -21,7 +21,7 @@ from retriever.core.fingerprint import json_hash
 from retriever.core.paths import DRAFT_SUFFIX, atomic_write, make_folder
 from retriever.core.types import JSON, Encoded
 from retriever.index.encoding import WORDS
-from retriever.store.views import View
+from retriever.store.views import ViewKey
 
 FOLDER = "spool"
 """The spool's name inside an index's folder."""
@@ -57,20 +57,14 @@ class Finished:
 
 
 class Spool:
-    """A spool in a folder, which is made when the first piece is asked for.
-
-    Args:
-        folder: one that every worker reaches under this name.
-    """
+    """A spool in a folder that every worker reaches under this name; it is made when the first piece is asked for."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def name(self, texts: Sequence[str], views: Sequence[View]) -> str:
+    def name(self, texts: Sequence[str], views: Sequence[ViewKey]) -> str:
         """Return the name of a piece: the hex SHA-256 of its texts and of all that makes its views."""
-        keys = [asdict(view.key) for view in views]
-        piece: dict[str, JSON] = {"format": _FORMAT, "words": WORDS, "views": keys, "texts": list(texts)}
-        return json_hash(piece)
+        return json_hash({"format": _FORMAT, "words": WORDS, "views": list(map(asdict, views)), "texts": list(texts)})
 
     def ask(self, name: str, task: Task) -> None:
         """Write what is to be embedded, for a worker to read.
@@ -114,7 +108,7 @@ class Spool:
             file.write(hashlib.sha256(data).digest())
             file.write(data)
 
-    def find(self, name: str, texts: int, views: Sequence[View], *, patience: float = 0) -> Finished | None:
+    def find(self, name: str, texts: int, views: Sequence[ViewKey], *, patience: float = 0) -> Finished | None:
         """Return the vectors of so many texts for some views in a piece; None where they are not there, or not whole.
 
         Its file is looked for as many seconds as there is ``patience``.
@@ -132,7 +126,7 @@ class Spool:
                 notes = json.loads(tensors[_NOTES].tobytes())
                 encoded = [Encoded(tensors[str(view)], words) for view, words in enumerate(notes["words"])]
                 shapes = [(each.embeddings.shape, str(each.embeddings.dtype), len(each.words)) for each in encoded]
-                if shapes == [((texts, view.key.dim), "float32", texts) for view in views]:
+                if shapes == [((texts, view.dim), "float32", texts) for view in views]:
                     return Finished(encoded, int(notes["tokens"]))
         return None
 
