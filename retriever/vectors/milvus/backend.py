@@ -28,9 +28,8 @@ from retriever.vectors.backend import (
     ListedIndex,
     ViewVectors,
     check_ids,
+    entry_of,
     folder_mark,
-    number_of,
-    text_of,
 )
 from retriever.vectors.exact import ExactIndex
 from retriever.vectors.files import new_path, remove_others, view_folder
@@ -109,29 +108,23 @@ class MilvusBackend:
 
     def open(self, handle: Handle) -> ListedIndex:
         """Open a collection once it is sure to be the one that was built, and loaded; see `VectorBackend.open`."""
-        note = Note(
-            text_of(handle, "url"),
-            text_of(handle, "collection"),
-            text_of(handle, "index"),
-            number_of(handle, "folder"),
-            number_of(handle, "view"),
-        )
-        ids = read_ids(within(self._folder, text_of(handle, "path")), text_of(handle, "sha256"))
-        if len(ids) != number_of(handle, "size") or text_of(handle, "kind") not in KINDS:
+        note = Note.of(handle)
+        ids = read_ids(within(self._folder, entry_of(handle, "path", str)), entry_of(handle, "sha256", str))
+        if len(ids) != entry_of(handle, "size", int) or entry_of(handle, "kind", str) not in KINDS:
             raise IndexDamagedError(
                 f"The record of the collection {note.collection} is not what was written.",
                 hint="Run `retriever repair`.",
             )
         require_ours(self._folder, note.folder, note.url)
-        collection = Collection(connect(note.url), note.collection, note.url, KINDS[text_of(handle, "kind")])
-        dim = number_of(handle, "dim")
+        collection = Collection(connect(note.url), note.collection, note.url, KINDS[entry_of(handle, "kind", str)])
+        dim = entry_of(handle, "dim", int)
         with asking(note.url):
             building.require_built(collection, note, dim)
             load(collection.client, note.collection)
             held = building.count(collection.client, note.collection)
         if held != len(ids):
             raise building.other_collection(collection, f"holds {held} vectors, not the {len(ids)} that were built")
-        return MilvusIndex(collection, ids, dim, number_of(handle, "effort"))
+        return MilvusIndex(collection, ids, dim, entry_of(handle, "effort", int))
 
     def hold(self, ids: Ids, embeddings: Embeddings) -> ListedIndex:
         """Return an exact index of a few vectors; see `VectorBackend.hold`."""
@@ -151,7 +144,7 @@ class MilvusBackend:
         for handle in keep:
             with _later(f"The alias of {handle.get('collection')}"):
                 self._point(view, handle)
-        kept = {Path(text_of(handle, "path")).name for handle in keep}
+        kept = {Path(entry_of(handle, "path", str)).name for handle in keep}
         for path in sorted(folder.glob(f"*{SUFFIX}")):
             if path.name not in kept and not self._dropped(path):
                 kept.add(path.name)
@@ -159,19 +152,19 @@ class MilvusBackend:
 
     def _point(self, view: int, handle: Handle) -> None:
         """Let the alias of a view, by which other programs find it, name a collection in one step."""
-        url, name, mark = text_of(handle, "url"), text_of(handle, "collection"), number_of(handle, "folder")
-        if mark != folder_mark(self._folder):
+        note = Note.of(handle)
+        if note.folder != folder_mark(self._folder):
             return
-        owner = hashlib.sha256(f"{text_of(handle, 'index')} {mark}".encode()).hexdigest()[:16]
-        client, alias = connect(url), f"{PREFIX}{owner}_view_{view}"
+        owner = hashlib.sha256(f"{note.index} {note.folder}".encode()).hexdigest()[:16]
+        client, alias = connect(note.url), f"{PREFIX}{owner}_view_{view}"
         failed = resolve("pymilvus:MilvusException")
-        with asking(url):
-            if alias in description_of(client, name).get("aliases", ()):
+        with asking(note.url):
+            if alias in description_of(client, note.collection).get("aliases", ()):
                 return
             try:
-                client.alter_alias(name, alias, timeout=ANSWER_SECONDS)
+                client.alter_alias(note.collection, alias, timeout=ANSWER_SECONDS)
             except failed:  # there is none yet
-                client.create_alias(name, alias, timeout=ANSWER_SECONDS)
+                client.create_alias(note.collection, alias, timeout=ANSWER_SECONDS)
 
     def _dropped(self, path: Path) -> bool:
         """Drop the collection that a file notes, if this folder made it; return whether the file may go too."""
