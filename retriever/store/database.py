@@ -43,11 +43,8 @@ class Store(Closing):
     def __init__(self, connections: Connections) -> None:
         self._db = connections
         self.path = connections.path
-        self.transaction, self.writing, self.snapshot = (
-            connections.transaction,
-            connections.writing,
-            connections.snapshot,
-        )
+        self.transaction, self.writing = connections.transaction, connections.writing
+        self.snapshot = connections.snapshot
         self.documents = Documents(connections)
         self.parts = Parts(connections)
         self.vectors = Vectors(connections)

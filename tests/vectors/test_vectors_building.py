@@ -5,6 +5,7 @@ from vector_corpora import clustered, ids_for
 
 from retriever.core.errors import UsageError
 from retriever.core.similarity import normalise
+from retriever.vectors.backend import ViewVectors
 from retriever.vectors.exact import overlap
 from retriever.vectors.faiss import building
 from retriever.vectors.faiss.building import Built, build_index, choose_factory, sample_queries
@@ -18,7 +19,7 @@ def corpus():
 
 
 def build(corpus, **options) -> Built:
-    return build_index(np.arange(len(corpus)), [corpus], DIM, **options)
+    return build_index(ViewVectors(np.arange(len(corpus)), DIM, [corpus]), **options)
 
 
 def file_bytes(built: Built) -> bytes:
@@ -46,7 +47,9 @@ def test_small_corpora_are_searched_exactly(corpus):
 
 
 def test_batches_are_the_same_as_one_matrix(corpus):
-    parts = build_index(np.arange(COUNT), iter([corpus[:7], corpus[7:7], corpus[7:1999], corpus[1999:]]), DIM)
+    parts = build_index(
+        ViewVectors(np.arange(COUNT), DIM, iter([corpus[:7], corpus[7:7], corpus[7:1999], corpus[1999:]]))
+    )
     assert file_bytes(parts) == file_bytes(build(corpus))
 
 
@@ -140,4 +143,4 @@ def test_a_recall_above_one_is_refused(corpus):
 def test_training_reads_a_bounded_sample(corpus, monkeypatch):
     monkeypatch.setattr(building, "_TRAINING_BYTES", 4 * DIM * 500)
     ids = ids_for(np.random.default_rng(0), COUNT)
-    assert build_index(ids, [corpus], DIM, factory="IVF8,SQfp16", min_recall=0.5).factory == "IVF8,SQfp16"
+    assert build_index(ViewVectors(ids, DIM, [corpus]), factory="IVF8,SQfp16", min_recall=0.5).factory == "IVF8,SQfp16"

@@ -12,6 +12,7 @@ from vector_corpora import clustered, ids_for
 
 from retriever.core.errors import IndexDamagedError, RetrieverError
 from retriever.core.fingerprint import file_hash
+from retriever.vectors.backend import ViewVectors
 from retriever.vectors.faiss.backend import read_faiss, write_faiss
 from retriever.vectors.faiss.building import build_index
 
@@ -21,7 +22,7 @@ KINDS = {"exact": "SQfp16", "lists": "IVF8,SQfp16", "product": "IVF8,PQ4x4", "gr
 
 def make(factory: str, seed: int = 0):
     ids = ids_for(np.random.default_rng(seed), COUNT)
-    return build_index(ids, [clustered(COUNT, DIM, seed=seed)], DIM, factory=factory, min_recall=0)
+    return build_index(ViewVectors(ids, DIM, [clustered(COUNT, DIM, seed=seed)]), factory=factory, min_recall=0)
 
 
 class Written(NamedTuple):

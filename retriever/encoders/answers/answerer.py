@@ -41,7 +41,7 @@ class Unread(StrEnum):
     ODD = "odd reply", "The server failed at the text, or sent something that is no reply."
     LATE = "late reply", "The reply did not come in time."
 
-    def __new__(cls, value: str, sentence: str) -> Self:
+    def __new__(cls, value: str, sentence: str = "") -> Self:
         """Make a member of its value and the sentence that tells it."""
         made = str.__new__(cls, value)
         made._value_, made.sentence = value, sentence
@@ -60,7 +60,6 @@ class CheckedReply(Protocol):
     @property
     def whole(self) -> Unread | None:
         """The reason; None where something could be used."""
-        ...
 
 
 C = TypeVar("C", bound=CheckedReply)
@@ -100,11 +99,9 @@ class Spend(Protocol):
 
         What it raises is raised in the place of the request, and of all after it; calls in flight are kept.
         """
-        ...
 
     def after(self, tokens: int) -> None:
         """Count what a reply adds: its tokens, and where the server counts those of the messages, the difference."""
-        ...
 
 
 class Waiting:
@@ -119,7 +116,6 @@ class Answerer(Protocol):
     @property
     def spec(self) -> Place:
         """Name and place; asks nothing of anybody."""
-        ...
 
     def probe(self, *, spend: Spend | None = None) -> str:
         """Return the hex SHA-256 over all that answers depend on; eight probes are asked for it.
@@ -127,7 +123,6 @@ class Answerer(Protocol):
         Raises:
             EncoderError: the endpoint cannot be asked.
         """
-        ...
 
     def answer(
         self,
@@ -151,7 +146,6 @@ class Answerer(Protocol):
         Raises:
             EncoderError: the model cannot be asked; results until then have been kept.
         """
-        ...
 
     def send(self, call: "Call[C]", *, spend: Spend | None = None) -> C:
         """Send a call and return its checked reply.
@@ -159,4 +153,3 @@ class Answerer(Protocol):
         Raises:
             EncoderError: the model cannot be asked.
         """
-        ...

@@ -46,14 +46,7 @@ class FaissBackend(FileBackend):
     def build(self, view: int, vectors: ViewVectors, options: BuildOptions) -> BuiltIndex:
         """Build and write the index of a view; see `VectorBackend.build`."""
         target = new_path(self.folder, view, self.suffix)
-        built = build_index(
-            vectors.ids,
-            vectors.batches,
-            vectors.dim,
-            factory=options.factory,
-            min_recall=options.min_recall,
-            device=self.device,
-        )
+        built = build_index(vectors, factory=options.factory, min_recall=options.min_recall, device=self.device)
         handle: Handle = {
             "path": target.relative_to(self.folder).as_posix(),
             "sha256": write_faiss(built.index, target),
@@ -72,7 +65,7 @@ class FaissBackend(FileBackend):
 
     def hold(self, ids: Ids, embeddings: Embeddings) -> ListedIndex:
         """Return an exact index in half precision, as the built ones are; see `VectorBackend.hold`."""
-        return build_index(ids, [embeddings], embeddings.shape[1], factory=EXACT).index
+        return build_index(ViewVectors(ids, embeddings.shape[1], [embeddings]), factory=EXACT).index
 
     def read(self, handle: Handle) -> FaissIndex:
         """Read the index in the file of a handle; see `FileBackend.read`."""

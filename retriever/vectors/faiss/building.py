@@ -6,12 +6,11 @@ vectors give an equal file for all kinds but graphs, which FAISS builds on sever
 """
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from retriever.core.errors import UsageError
-from retriever.core.types import Embeddings, Ids
+from retriever.core.types import Embeddings
 from retriever.vectors.backend import ViewVectors
 from retriever.vectors.exact import NEAREST, SAMPLE, least_effort, overlap, queries_near, sample_rows
 from retriever.vectors.faiss import faiss
@@ -49,20 +48,12 @@ class Built:
 
 
 def build_index(
-    ids: Ids,
-    batches: Iterable[Embeddings],
-    dim: int,
-    *,
-    factory: str = "auto",
-    min_recall: float = 0.95,
-    device: str = "auto",
+    vectors: ViewVectors, *, factory: str = "auto", min_recall: float = 0.95, device: str = "auto"
 ) -> Built:
     """Build an index over vectors that arrive in batches.
 
     Args:
-        ids: (n,) integers, ascending.
-        batches: float32 arrays (m, dim) of rows of length 1, together the n vectors in the order of ``ids``.
-        dim: length of a vector.
+        vectors: they are read once.
         factory: a FAISS factory string, or ``auto`` for exact search while that is quick and inverted lists beyond.
         min_recall: recall@10 that an index other than the exact one has to reach.
         device: where it will be searched; a GPU searches far more vectors exactly. Building is done on the CPU.
@@ -70,12 +61,12 @@ def build_index(
     Raises:
         UsageError: FAISS does not know the factory string, ids or vectors are not as described, or one is not finite.
     """
-    check_options(dim, min_recall=min_recall)
-    container = _container(EXACT, dim)
-    for batch in checked_batches(ViewVectors(ids, dim, batches)):
+    check_options(vectors.dim, min_recall=min_recall)
+    container = _container(EXACT, vectors.dim)
+    for batch in checked_batches(vectors):
         container.add_with_ids(batch.embeddings, batch.ids)
     exact = FaissIndex(container)
-    chosen = choose_factory(exact.size, dim, device=device) if factory == "auto" else factory
+    chosen = choose_factory(exact.size, exact.dim, device=device) if factory == "auto" else factory
     index, recall, note = exact, 1.0, ""
     if chosen != EXACT:
         index, recall, note = _approximate(exact, chosen, min_recall)
