@@ -123,7 +123,7 @@ def describe(built: Built) -> dict[str, Any]:
         "factory": built.factory,
         "probes": built.index.probes,
         "recall_at_build": built.recall,
-        "bytes_per_vector": built.bytes_per_vector,
+        "bytes_per_vector": faiss.serialize_index(built.index.container).size / built.index.size,
         "note": built.note,
         "rss_mib": rss_mib(),
     }

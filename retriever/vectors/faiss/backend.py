@@ -54,8 +54,8 @@ class FaissBackend(FileBackend):
             "dim": vectors.dim,
             "probes": built.index.probes,
         }
-        size = round(built.bytes_per_vector, 1)
-        details: Handle = {"factory": built.factory, "bytes_per_vector": size, "note": built.note}
+        size = target.stat().st_size / max(built.index.size, 1)
+        details: Handle = {"factory": built.factory, "bytes_per_vector": round(size, 1), "note": built.note}
         return BuiltIndex(handle, built.recall, details)
 
     def open(self, handle: Handle) -> ListedIndex:

@@ -36,14 +36,12 @@ class Built:
         index: ready to search.
         factory: the FAISS factory string of what was built, which may not be the one asked for.
         recall: share of the exact ten nearest that a search finds, measured; 1 for the exact index.
-        bytes_per_vector: size in a file, ids and all.
         note: why it is not what was asked for, or nothing.
     """
 
     index: FaissIndex
     factory: str
     recall: float
-    bytes_per_vector: float
     note: str = ""
 
 
@@ -67,11 +65,7 @@ def build_index(
         container.add_with_ids(batch.embeddings, batch.ids)
     exact = FaissIndex(container)
     chosen = choose_factory(exact.size, exact.dim, device=device) if factory == "auto" else factory
-    index, recall, note = exact, 1.0, ""
-    if chosen != EXACT:
-        index, recall, note = _approximate(exact, chosen, min_recall)
-    bytes_each = _stored_bytes(index) / max(index.size, 1)
-    return Built(index, EXACT if index is exact else chosen, recall, bytes_each, note)
+    return Built(exact, EXACT, 1.0) if chosen == EXACT else _approximate(exact, chosen, min_recall)
 
 
 def check_options(dim: int, *, factory: str = "auto", min_recall: float = 0.95) -> None:
@@ -96,22 +90,23 @@ def sample_queries(exact: FaissIndex, *, size: int = SAMPLE, seed: int = 0) -> E
     return queries_near(exact.container.index.reconstruct_batch(rows), seed=seed)
 
 
-def _approximate(exact: FaissIndex, factory: str, min_recall: float) -> tuple[FaissIndex, float, str]:
-    """Return the index, its recall and a note; the exact index, with the reason, where the other one falls short."""
+def _approximate(exact: FaissIndex, factory: str, min_recall: float) -> Built:
+    """Return an index of another kind; the exact one, with the reason, where that falls short."""
     container = _container(factory, exact.dim)
     if exact.size == 0:
-        return exact, 1.0, f"{factory} cannot be trained without vectors; search is exact."
+        return Built(exact, EXACT, 1.0, f"{factory} cannot be trained without vectors; search is exact.")
     try:
         _prepare(container)
         _fill(container, exact)
         index = FaissIndex(container)
     except RuntimeError as error:
-        return exact, 1.0, f"{factory} cannot be built from {exact.size} vectors, so search is exact: {_cause(error)}"
+        note = f"{factory} cannot be built from {exact.size} vectors, so search is exact: {_cause(error)}"
+        return Built(exact, EXACT, 1.0, note)
     recall = _raise_probes(index, exact, min_recall)
     if recall >= min_recall:
-        return index, recall, ""
+        return Built(index, factory, recall)
     reached = f"{factory} finds {recall:.3f} of the ten nearest at most, below the {min_recall:g} asked for"
-    return exact, 1.0, f"{reached}; search is exact."
+    return Built(exact, EXACT, 1.0, f"{reached}; search is exact.")
 
 
 def _container(factory: str, dim: int) -> Any:  # noqa: ANN401 - a faiss.IndexIDMap
@@ -163,17 +158,6 @@ def _raise_probes(index: FaissIndex, exact: FaissIndex, min_recall: float) -> fl
         return overlap(index.search(queries, NEAREST).ids, truth)
 
     return least_effort(recall, first, index.structure.most_probes, min_recall)[1]
-
-
-def _stored_bytes(index: FaissIndex) -> int:
-    total = 0
-
-    def count(data: bytes) -> None:
-        nonlocal total
-        total += len(data)
-
-    faiss.write_index(index.container, faiss.PyCallbackIOWriter(count))
-    return total
 
 
 def _cause(error: RuntimeError) -> str:
