@@ -7,7 +7,7 @@ by which the index is found again. Whatever it writes is derived: it can be remo
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,6 @@ from retriever.core.types import JSON, Embeddings, Ids
 
 Handle: TypeAlias = Mapping[str, JSON]
 """Everything a backend needs to find an index again; without secrets, as it is stored in the index's database."""
-
-E = TypeVar("E", str, int)
 
 BACKENDS = {
     "faiss": "retriever.vectors.faiss.backend:FaissBackend",
@@ -150,23 +148,39 @@ def open_backend(name: str, folder: Path, device: str = "auto") -> VectorBackend
     return cast("VectorBackend", resolve(BACKENDS[name])(folder, device))
 
 
-def entry_of(handle: Handle, key: str, kind: type[E]) -> E:
-    """Return a text of a handle, or a whole number of at least 0.
+def text_of(handle: Handle, key: str) -> str:
+    """Return a text of a handle.
 
     Raises:
         IndexDamagedError: it has none under that key.
     """
     value = handle.get(key)
-    if type(value) is not kind or (isinstance(value, int) and value < 0):
-        raise IndexDamagedError(
-            f"The record of a vector index has no proper {key!r} but {value!r}.", hint="Run `retriever repair`."
-        )
+    if not isinstance(value, str):
+        raise _foreign(handle, key)
+    return value
+
+
+def number_of(handle: Handle, key: str) -> int:
+    """Return a whole number of a handle, at least 0.
+
+    Raises:
+        IndexDamagedError: it has none under that key.
+    """
+    value = handle.get(key)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise _foreign(handle, key)
     return value
 
 
 def folder_mark(folder: Path) -> int:
     """Return the number that the file system gives a folder: renaming keeps it, a copy has another."""
     return folder.stat().st_ino
+
+
+def _foreign(handle: Handle, key: str) -> IndexDamagedError:
+    return IndexDamagedError(
+        f"The record of a vector index has no proper {key!r} but {handle.get(key)!r}.", hint="Run `retriever repair`."
+    )
 
 
 def check_search(queries: NDArray[Any], k: int, dim: int) -> None:

@@ -29,7 +29,8 @@ from retriever.vectors.backend import (
     ViewVectors,
     check_embeddings,
     check_ids,
-    entry_of,
+    number_of,
+    text_of,
 )
 
 
@@ -76,7 +77,7 @@ class FileBackend(ABC):
 
     def remove(self, view: int, *, keep: Sequence[Handle] = ()) -> None:
         """Delete the view's files but those to keep; see `VectorBackend.remove`."""
-        kept = {Path(entry_of(handle, "path", str)).name for handle in keep}
+        kept = {Path(text_of(handle, "path")).name for handle in keep}
         remove_others(view_folder(self.folder, view), self.suffix, kept)
 
 
@@ -215,8 +216,8 @@ def read_arrays(folder: Path, handle: Handle) -> IdsAndVectors:
     Raises:
         IndexDamagedError: it is missing, lies outside the folder, differs from its digest, or holds something else.
     """
-    shape = entry_of(handle, "size", int), entry_of(handle, "dim", int)
-    with reading(within(folder, entry_of(handle, "path", str)), entry_of(handle, "sha256", str)) as file:
+    shape = number_of(handle, "size"), number_of(handle, "dim")
+    with reading(within(folder, text_of(handle, "path")), text_of(handle, "sha256")) as file:
         ids, embeddings = np.load(file, allow_pickle=False), np.load(file, allow_pickle=False)
         if (ids.dtype, ids.shape, embeddings.dtype, embeddings.shape) != (_ID, shape[:1], _VECTOR, shape):
             raise ValueError(f"it holds {embeddings.dtype} of shape {embeddings.shape}, not float32 of {shape}")

@@ -22,7 +22,8 @@ from retriever.vectors.backend import (
     Handle,
     ListedIndex,
     ViewVectors,
-    entry_of,
+    number_of,
+    text_of,
 )
 from retriever.vectors.faiss import faiss
 from retriever.vectors.faiss.building import EXACT, build_index, check_options
@@ -70,11 +71,11 @@ class FaissBackend(FileBackend):
     def read(self, handle: Handle) -> FaissIndex:
         """Read the index in the file of a handle; see `FileBackend.read`."""
         return read_faiss(
-            within(self.folder, entry_of(handle, "path", str)),
-            sha256=entry_of(handle, "sha256", str),
-            size=entry_of(handle, "size", int),
-            dim=entry_of(handle, "dim", int),
-            probes=entry_of(handle, "probes", int),
+            within(self.folder, text_of(handle, "path")),
+            sha256=text_of(handle, "sha256"),
+            size=number_of(handle, "size"),
+            dim=number_of(handle, "dim"),
+            probes=number_of(handle, "probes"),
         )
 
 

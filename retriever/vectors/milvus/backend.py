@@ -28,8 +28,9 @@ from retriever.vectors.backend import (
     ListedIndex,
     ViewVectors,
     check_ids,
-    entry_of,
     folder_mark,
+    number_of,
+    text_of,
 )
 from retriever.vectors.exact import ExactIndex
 from retriever.vectors.files import new_path, remove_others, view_folder
@@ -109,22 +110,22 @@ class MilvusBackend:
     def open(self, handle: Handle) -> ListedIndex:
         """Open a collection once it is sure to be the one that was built, and loaded; see `VectorBackend.open`."""
         note = Note.of(handle)
-        ids = read_ids(within(self._folder, entry_of(handle, "path", str)), entry_of(handle, "sha256", str))
-        if len(ids) != entry_of(handle, "size", int) or entry_of(handle, "kind", str) not in KINDS:
+        ids = read_ids(within(self._folder, text_of(handle, "path")), text_of(handle, "sha256"))
+        if len(ids) != number_of(handle, "size") or text_of(handle, "kind") not in KINDS:
             raise IndexDamagedError(
                 f"The record of the collection {note.collection} is not what was written.",
                 hint="Run `retriever repair`.",
             )
         require_ours(self._folder, note.folder, note.url)
-        collection = Collection(connect(note.url), note.collection, note.url, KINDS[entry_of(handle, "kind", str)])
-        dim = entry_of(handle, "dim", int)
+        collection = Collection(connect(note.url), note.collection, note.url, KINDS[text_of(handle, "kind")])
+        dim = number_of(handle, "dim")
         with asking(note.url):
             building.require_built(collection, note, dim)
             load(collection.client, note.collection)
             held = building.count(collection.client, note.collection)
         if held != len(ids):
             raise building.other_collection(collection, f"holds {held} vectors, not the {len(ids)} that were built")
-        return MilvusIndex(collection, ids, dim, entry_of(handle, "effort", int))
+        return MilvusIndex(collection, ids, dim, number_of(handle, "effort"))
 
     def hold(self, ids: Ids, embeddings: Embeddings) -> ListedIndex:
         """Return an exact index of a few vectors; see `VectorBackend.hold`."""
@@ -144,7 +145,7 @@ class MilvusBackend:
         for handle in keep:
             with _later(f"The alias of {handle.get('collection')}"):
                 self._point(view, handle)
-        kept = {Path(entry_of(handle, "path", str)).name for handle in keep}
+        kept = {Path(text_of(handle, "path")).name for handle in keep}
         for path in sorted(folder.glob(f"*{SUFFIX}")):
             if path.name not in kept and not self._dropped(path):
                 kept.add(path.name)

@@ -17,7 +17,7 @@ import numpy as np
 from retriever.core.errors import IndexDamagedError, RetrieverError
 from retriever.core.registry import resolve
 from retriever.core.types import Embeddings, Ids
-from retriever.vectors.backend import BuildOptions, Handle, ViewVectors, entry_of
+from retriever.vectors.backend import BuildOptions, Handle, ViewVectors, number_of, text_of
 from retriever.vectors.exact import exact_nearest, least_effort, overlap, picked, queries_near, sample_rows
 from retriever.vectors.files import checked_batches, reading, write_file
 from retriever.vectors.milvus.index import ID, METRIC, VECTOR, Collection, MilvusIndex
@@ -59,8 +59,8 @@ class Note:
     @classmethod
     def of(cls, handle: Handle) -> Self:
         """Return the note that a handle or a file holds; raises IndexDamagedError where it holds none."""
-        url, collection, index = (entry_of(handle, key, str) for key in ("url", "collection", "index"))
-        return cls(url, collection, index, entry_of(handle, "folder", int), entry_of(handle, "view", int))
+        url, collection, index = (text_of(handle, key) for key in ("url", "collection", "index"))
+        return cls(url, collection, index, number_of(handle, "folder"), number_of(handle, "view"))
 
     @property
     def description(self) -> str:
