@@ -104,8 +104,7 @@ class PieceTokenizer:
         return [row.ids for row in encoded]
 
 
-LOCAL: Mapping[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-"""What transformers loads a folder with: nothing is fetched, and no code that comes with a model is run."""
+_LOCAL: Mapping[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 
 _TOKENIZER, _SETTINGS, _SPECIAL = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 _LISTS = ("extra_special_tokens", "additional_special_tokens")
@@ -134,9 +133,9 @@ def pretrained_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     if (folder / _TOKENIZER).exists():
-        made: PreTrainedTokenizerBase = PreTrainedTokenizerFast.from_pretrained(folder, **LOCAL)
+        made: PreTrainedTokenizerBase = PreTrainedTokenizerFast.from_pretrained(folder, **_LOCAL)
         return made
-    return AutoTokenizer.from_pretrained(folder, **LOCAL)
+    return AutoTokenizer.from_pretrained(folder, **_LOCAL)
 
 
 def _special_tokens(folder: Path) -> tuple[dict[str, str], list[str]]:

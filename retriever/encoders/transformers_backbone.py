@@ -15,7 +15,9 @@ from retriever.encoders.backbone import MANY_POSITIONS, Backbone, readable
 from retriever.encoders.device import pick_device, pick_dtype
 from retriever.encoders.kernels import pack_linear_layers
 from retriever.encoders.sources import ModelSource, find_source
-from retriever.encoders.tokenize import LOCAL, PieceTokenizer, read_tokenizer
+from retriever.encoders.tokenize import PieceTokenizer, read_tokenizer
+
+_LOCAL: Mapping[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 
 
 class TransformersBackbone(Backbone):
@@ -37,7 +39,7 @@ class TransformersBackbone(Backbone):
         """
         logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         model = _model_class(source.folder).from_pretrained(
-            source.folder, dtype=dtype, attn_implementation="sdpa", use_safetensors=True, **LOCAL
+            source.folder, dtype=dtype, attn_implementation="sdpa", use_safetensors=True, **_LOCAL
         )
         return cls(source, model.to(device), read_tokenizer(source.folder))
 
@@ -142,7 +144,7 @@ def _positions(model: Any, masked: bool) -> int:  # noqa: ANN401 - a PreTrainedM
 def _model_class(folder: Path) -> Any:  # noqa: ANN401 - a class of transformers's
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_MASKED_LM_MAPPING
 
-    config = AutoConfig.from_pretrained(folder, **LOCAL)
+    config = AutoConfig.from_pretrained(folder, **_LOCAL)
     wanted = (config.architectures or [""])[0]
     for mapping in (MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_MASKED_LM_MAPPING):
         kind = mapping.get(type(config), None)

@@ -13,6 +13,9 @@ from retriever.store.connection import REPAIR, Rows
 BATCH = 10_000
 """Ids per statement, so that no statement grows with the corpus."""
 
+HASH_BATCH = 500
+"""Hashes per statement; they are bound one by one."""
+
 
 def as_ids(rows: Rows) -> Ids:
     """Return the first column as an array of ids.

@@ -16,8 +16,6 @@ from retriever.store.filter_tree import FILTER_FUNCTIONS
 BUSY_SECONDS = 10.0
 """How long a statement waits for another process's transaction before it gives up."""
 
-_HASHES = 500  # per statement; they are bound one by one
-
 REPAIR = "Run `retriever verify`, then `retriever repair`."
 
 Rows = list[tuple[Any, ...]]
@@ -99,12 +97,6 @@ class Connections:
     def rows_of(self, batches: Iterable[str], sql: str, *parameters: object) -> Rows:
         """Return all rows of one statement for every batch of ids (`retriever.store.columns`), its first parameter."""
         return [row for batch in batches for row in self.rows(sql, (batch, *parameters))]
-
-    def rows_of_hashes(self, hashes: Iterable[bytes], sql: str) -> Rows:
-        """Return all rows of one statement for every batch of hashes, whose place in it is a pair of braces."""
-        wanted = list(hashes)
-        batches = [wanted[start : start + _HASHES] for start in range(0, len(wanted), _HASHES)]
-        return [row for batch in batches for row in self.rows(sql.format(",".join("?" * len(batch))), batch)]
 
     def row(self, sql: str, parameters: Sequence[object] = ()) -> tuple[Any, ...] | None:
         """Return the first row of one statement, or None."""

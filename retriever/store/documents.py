@@ -11,7 +11,7 @@ from retriever.core.types import Document, Ids, child_id
 from retriever.core.words import QUERY_STOPWORDS
 from retriever.store.checking import ROW, CheckedDocument, Row, as_documents, as_row, checked, same_rows
 from retriever.store.checksums import document_checksum
-from retriever.store.columns import BATCH, as_ids, content_batches, id_batches
+from retriever.store.columns import BATCH, HASH_BATCH, as_ids, content_batches, id_batches
 from retriever.store.connection import Table
 from retriever.store.filter_tree import Compiled, HeldTypes
 from retriever.store.filters import Filter
@@ -150,7 +150,12 @@ class Documents(Table):
 
     def by_hash(self, hashes: Iterable[bytes]) -> dict[bytes, int]:
         """Return the content id of every hash whose text is stored already."""
-        return dict(self._db.rows_of_hashes(hashes, "SELECT hash, content_id FROM contents WHERE hash IN ({})"))
+        wanted, content_ids = list(hashes), dict[bytes, int]()
+        for start in range(0, len(wanted), HASH_BATCH):
+            batch = wanted[start : start + HASH_BATCH]
+            marks = ",".join("?" * len(batch))
+            content_ids.update(self._db.rows(f"SELECT hash, content_id FROM contents WHERE hash IN ({marks})", batch))
+        return content_ids
 
     def _stored(self, ids: Sequence[str]) -> dict[str, list[Row]]:
         """Return the rows of the documents that exist and of their parts, in order, by the documents' ids."""

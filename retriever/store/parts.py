@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from retriever.core.types import Span
-from retriever.store.columns import id_batches
+from retriever.store.columns import HASH_BATCH, id_batches
 from retriever.store.connection import Table
 
 _DIVIDED = "documents INDEXED BY documents_divided WHERE parts > 0"
@@ -33,15 +33,19 @@ class Parts(Table):
 
         A document of whose parts some are gone is not looked at.
         """
-        divisions: dict[bytes, list[Span]] = {}
-        for digest, start, stop in self._db.rows_of_hashes(
-            hashes,
-            "SELECT hash, start, stop FROM (SELECT hash, MIN(id) AS first FROM contents "
-            "JOIN documents USING (content_id) WHERE hash IN ({}) AND parts > 0 AND parts = "
-            "(SELECT COUNT(*) FROM documents AS part WHERE part.parent = documents.id) GROUP BY hash) "
-            "CROSS JOIN documents ON parent = first ORDER BY hash, number",
-        ):
-            divisions.setdefault(digest, []).append(Span(start, stop))
+        wanted, divisions = list(hashes), dict[bytes, list[Span]]()
+        for first in range(0, len(wanted), HASH_BATCH):
+            batch = wanted[first : first + HASH_BATCH]
+            marks = ",".join("?" * len(batch))
+            rows = self._db.rows(
+                "SELECT hash, start, stop FROM (SELECT hash, MIN(id) AS first FROM contents "
+                f"JOIN documents USING (content_id) WHERE hash IN ({marks}) AND parts > 0 AND parts = "
+                "(SELECT COUNT(*) FROM documents AS part WHERE part.parent = documents.id) GROUP BY hash) "
+                "CROSS JOIN documents ON parent = first ORDER BY hash, number",
+                batch,
+            )
+            for digest, start, stop in rows:
+                divisions.setdefault(digest, []).append(Span(start, stop))
         return divisions
 
     def lacking(self) -> list[str]:
