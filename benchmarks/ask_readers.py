@@ -14,9 +14,10 @@ from replay_server import Model, asked, serving
 
 from retriever.core.unanswered import NOT_SAID, folded
 from retriever.encoders.answers import loading
-from retriever.encoders.answers.answerer import Answer, Answered, AnswererSpec, C, OnAnswers, Spend, Unread
+from retriever.encoders.answers.answerer import Answer, Answered, C, OnAnswers, Spend, Unread
 from retriever.encoders.answers.call import Call
 from retriever.encoders.answers.judging import Grade, JudgeCall
+from retriever.encoders.answers.places import Place
 from retriever.encoders.answers.wire import estimated_tokens
 
 MODEL = "replay"
@@ -55,9 +56,9 @@ class KnownAnswers:
         self.asked = 0
 
     @property
-    def spec(self) -> AnswererSpec:
+    def spec(self) -> Place:
         """Description of the reader."""
-        return AnswererSpec(NAME, model=MODEL)
+        return Place(NAME, model=MODEL)
 
     def probe(self, *, spend: Spend | None = None) -> str:
         """Give a fingerprint; nobody is asked."""

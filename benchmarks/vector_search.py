@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings, Ids
+from retriever.vectors.backend import ViewVectors
 from retriever.vectors.faiss.building import Built, build_index, sample_queries
 from retriever.vectors.faiss.index import FaissIndex
 
@@ -122,7 +123,7 @@ def describe(built: Built) -> dict[str, Any]:
         "factory": built.factory,
         "probes": built.index.probes,
         "recall_at_build": built.recall,
-        "bytes_per_vector": built.bytes_per_vector,
+        "bytes_per_vector": faiss.serialize_index(built.index.container).size / built.index.size,
         "note": built.note,
         "rss_mib": rss_mib(),
     }
@@ -137,13 +138,15 @@ def rss_mib() -> float:
 def measure(count: int, dim: int, clusters: int, seed: int, rounds: int) -> dict[str, Any]:
     """Build an exact and an inverted index over the same vectors and return every figure."""
     ids: NDArray[np.int64] = np.arange(count, dtype=np.int64) * 2 + 1
-    exact = build_index(ids, make_vectors(count, dim, clusters, seed), dim, factory="SQfp16")
+    exact = build_index(ViewVectors(ids, dim, make_vectors(count, dim, clusters, seed)), factory="SQfp16")
     queries = sample_queries(exact.index, size=BATCH, seed=seed + 1)
     report: dict[str, Any] = {"exact": describe(exact)}
     report["exact"] |= compare_plain(exact.index, queries, rounds)
     report["exact"]["filtered"] = filtered(exact.index, exact.index, queries, seed)
     lists = 2 ** round(np.log2(4 * np.sqrt(count)))
-    inverted = build_index(ids, make_vectors(count, dim, clusters, seed), dim, factory=f"IVF{lists},SQfp16")
+    inverted = build_index(
+        ViewVectors(ids, dim, make_vectors(count, dim, clusters, seed)), factory=f"IVF{lists},SQfp16"
+    )
     gc.collect()
     report["inverted"] = describe(inverted)
     report["inverted"] |= compare_plain(inverted.index, queries, max(rounds, 9))

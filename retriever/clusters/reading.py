@@ -139,7 +139,7 @@ class Population:
 
     def numbers(self, store: Store) -> Floats:
         """Return the permanent random number (n,) of every text."""
-        return permanent_numbers(store.samples.hashes(self.contents))
+        return permanent_numbers(store.documents.hashes(self.contents))
 
     def threshold(self, store: Store, view_id: int) -> float:
         """Return up to which number texts were drawn for a view, from these alone or from all texts."""

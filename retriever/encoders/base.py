@@ -157,7 +157,7 @@ class PromptEncoder(Encoder):
         """
         unique, positions = distinct(texts)
         resolved = [instruction.strip() or self.options.default_instruction for instruction in instructions]
-        ids = self.backbone.tokenizer.texts(unique).ids
+        ids = self.backbone.tokenizer.texts(unique)
         vectors = np.zeros((len(resolved), len(unique), self.dim), dtype=np.float32)
         said: list[list[list[str]]] = [[[] for _ in unique] for _ in resolved]
         everything = list(range(len(resolved)))

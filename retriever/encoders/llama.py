@@ -37,8 +37,7 @@ _COMPUTED = {
     "rope_scaling": None,
     "rope_interleaved": False,
 }
-"""Settings with the one value that is computed here.
-"""
+"""Settings with the one value that is computed here."""
 _READ = {
     *("architectures", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
     *("num_key_value_heads", "head_dim", "max_position_embeddings", "rms_norm_eps", "rope_theta", "rope_parameters"),
@@ -239,7 +238,7 @@ class LlamaLayer(nn.Module):
         super().__init__()
         self.config = config
         queries, shared = config.heads * config.width, config.groups * config.width
-        self._parts = {"qkv": [queries, shared, shared], "gate_up": [config.inner, config.inner]}
+        self._parts = [queries, shared, shared]
         self.before_attention, self.before_feed = empty(config.dim), empty(config.dim)
         self.qkv = RowLinear(empty(queries + 2 * shared, config.dim))
         self.out = RowLinear(empty(config.dim, queries))
@@ -252,9 +251,9 @@ class LlamaLayer(nn.Module):
         yield "post_attention_layernorm", self.before_feed
         yield "self_attn.o_proj", self.out.weight
         yield "mlp.down_proj", self.down.weight
-        names = {"qkv": [f"self_attn.{part}_proj" for part in "qkv"], "gate_up": ["mlp.gate_proj", "mlp.up_proj"]}
-        for matrix, weight in (("qkv", self.qkv.weight), ("gate_up", self.gate_up.weight)):
-            yield from zip(names[matrix], torch.split(weight, self._parts[matrix]), strict=True)
+        for part, weight in zip("qkv", torch.split(self.qkv.weight, self._parts), strict=True):
+            yield f"self_attn.{part}_proj", weight
+        yield from zip(("mlp.gate_proj", "mlp.up_proj"), self.gate_up.weight.chunk(2), strict=True)
 
     def forward(
         self,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from retriever.core.errors import EncoderError, UsageError
+from retriever.core.errors import EncoderError
 from retriever.core.registry import resolve
 
 if TYPE_CHECKING:
@@ -35,15 +35,6 @@ class EncoderOptions:
     look_ahead: int | None = None
     template: str | None = None
     default_instruction: str = DEFAULT_INSTRUCTION
-
-    def refuse(self, name: str, *settings: str, hint: str) -> None:
-        """Refuse settings that were given to a model which does not have them.
-
-        Raises:
-            UsageError: one was given.
-        """
-        if given := [setting for setting in settings if getattr(self, setting) is not None]:
-            raise UsageError(f"{name} has no {given[0].replace('_', '-')} to choose.", hint=hint)
 
 
 METHODS = {

@@ -1,7 +1,7 @@
 """From what a model gives to an embedding and words: poolings over hidden states, words from answer probabilities."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -38,42 +38,18 @@ def masked_mean(states: Tensor, mask: Tensor) -> Tensor:
 
 def daap(last: Tensor, tail: Tensor) -> Tensor:
     """Dual-anchor alignment pooling (InstEmb, eq. 10): half the last input state, half the mean look-ahead state."""
-    return (last.float() + special_mean(last, tail)) / 2
+    return (last.float() + tail.float().mean(dim=1)) / 2
 
 
-def input_last(last: Tensor, tail: Tensor) -> Tensor:
-    """The last input token's state (InstEmb, eq. 8)."""
-    return last.float()
-
-
-def special_first(last: Tensor, tail: Tensor) -> Tensor:
-    """The first look-ahead token's state (InstEmb, eq. 6)."""
-    return tail[:, 0].float()
-
-
-def special_mean(last: Tensor, tail: Tensor) -> Tensor:
-    """The mean look-ahead state (InstEmb, eq. 7)."""
-    return tail.float().mean(dim=1)
-
-
-def all_mean(last: Tensor, tail: Tensor) -> Tensor:
-    """The mean over the last input state and the L look-ahead states (InstEmb, eq. 9)."""
-    return (last.float() + tail.float().sum(dim=1)) / (tail.shape[1] + 1)
-
-
-def input_last_special_first(last: Tensor, tail: Tensor) -> Tensor:
-    """The mean of the last input state and the first look-ahead state."""
-    return (last.float() + tail[:, 0].float()) / 2
-
-
-LOOK_AHEAD_POOLINGS = {
+LOOK_AHEAD_POOLINGS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
     "daap": daap,
-    "input-last": input_last,
-    "special-first": special_first,
-    "special-mean": special_mean,
-    "all-mean": all_mean,
-    "input-last+special-first": input_last_special_first,
+    "input-last": lambda last, tail: last.float(),  # eq. 8
+    "special-first": lambda last, tail: tail[:, 0].float(),  # eq. 6
+    "special-mean": lambda last, tail: tail.float().mean(dim=1),  # eq. 7
+    "all-mean": lambda last, tail: (last.float() + tail.float().sum(dim=1)) / (tail.shape[1] + 1),  # eq. 9
+    "input-last+special-first": lambda last, tail: (last.float() + tail[:, 0].float()) / 2,
 }
+"""Poolings (B, d) of the last input state (B, d) and the L look-ahead states (B, L, d), with InstEmb's equations."""
 
 
 def look_ahead_shares(pooling: str, length: int) -> Shares:

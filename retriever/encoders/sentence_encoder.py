@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from retriever.core.errors import UsageError
 from retriever.core.fingerprint import json_hash
 from retriever.core.protocols import CHARACTERS_PER_TOKEN, Encoder, EncoderSpec, OnStep, Tuning, refuse_one_string
 from retriever.core.similarity import normalise
@@ -139,8 +140,11 @@ def load(name: str, source: str, options: EncoderOptions, *, device: str, dtype:
         UsageError: an option was given.
         EncoderError: the model or its package is missing.
     """
-    pooling = () if options.pooling == SentenceEncoder.pooling else ("pooling",)
-    options.refuse(name, "steps", "look_ahead", "template", *pooling, hint="Its own modules fix how it pools.")
+    given = replace(options, pooling=None) if options.pooling == SentenceEncoder.pooling else options
+    for setting in ("steps", "look_ahead", "template", "pooling"):
+        if getattr(given, setting) is not None:
+            problem = f"{name} has no {setting.replace('_', '-')} to choose."
+            raise UsageError(problem, hint="Its own modules fix how it pools.")
     return SentenceEncoder(source, name=name, device=device, dtype=dtype)
 
 

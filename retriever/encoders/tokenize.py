@@ -3,7 +3,6 @@
 import copy
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -17,14 +16,6 @@ if TYPE_CHECKING:
 
 MAX_TEXT_TOKENS = 512
 MAX_INSTRUCTION_TOKENS = 256
-
-
-@dataclass(frozen=True, slots=True)
-class TokenisedTexts:
-    """Token ids of each text, cut to the limit, and how many texts were cut."""
-
-    ids: list[list[int]]
-    truncated: int
 
 
 class PieceTokenizer:
@@ -95,11 +86,9 @@ class PieceTokenizer:
             )
         return self.piece(piece)
 
-    def texts(self, texts: Sequence[str]) -> TokenisedTexts:
+    def texts(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of every text, cut to the limit."""
-        ids = self._pieces(texts) if texts else []
-        limit = self.max_text_tokens
-        return TokenisedTexts([row[:limit] for row in ids], sum(len(row) > limit for row in ids))
+        return [row[: self.max_text_tokens] for row in self._pieces(texts)] if texts else []
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each text, uncut."""

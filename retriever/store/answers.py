@@ -20,7 +20,6 @@ GIVEN = "given"
 """Stands for whoever gives answers, where no language model does."""
 
 _WANTED = "SELECT answer_id, author, question, content_id, answer, reason, checksum FROM answers"
-_AMONG = "content_id IN (SELECT value FROM json_each(?1)) AND question = ?2"
 
 
 def answer_checksum(author: str, question: str, content_id: int, answer: str | None, reason: str) -> int:
@@ -67,12 +66,9 @@ class AnswerTable(Table):
         """
         rows = self._db.rows_of(
             content_batches(content_ids),
-            f"{_WANTED} WHERE {_AMONG} AND answer IS NOT NULL AND author IN (?3, ?4, ?5) "
-            "ORDER BY author = ?4, author = ?5",  # the last is taken
-            question,
-            author,
-            PERSON,
-            PROGRAM,
+            f"{_WANTED} WHERE content_id IN (SELECT value FROM json_each(?1)) AND question = ?2 "
+            "AND answer IS NOT NULL AND author IN (?3, ?4, ?5) ORDER BY author = ?4, author = ?5",  # the last is taken
+            *(question, author, PERSON, PROGRAM),
         )
         return self._checked(rows)
 

@@ -13,8 +13,6 @@ from retriever.store.connection import Table, utc_now
 CLAIM_SECONDS = 600.0
 """After so many seconds without a sign of life from its process, a claim holds nobody up."""
 
-_TAKEN = "question = ? AND author = ?"
-
 
 def owner_name(own: str) -> str:
     """Return the name of who claims texts: this machine, this process, and a name of its own."""
@@ -43,15 +41,15 @@ class ClaimTable(Table):
     def held_by_others(self, owner: str, author: str, question: str) -> Ids:
         """Return the texts that others, whose process is alive, ask about now, ascending."""
         rows = self._db.rows(
-            f"SELECT content_id, owner FROM claims WHERE {_TAKEN} AND owner != ? AND expires > ? ORDER BY content_id",
+            "SELECT content_id, owner FROM claims WHERE question = ? AND author = ? AND owner != ? AND expires > ? "
+            "ORDER BY content_id",
             (question, author, owner, time.time()),
         )
         return as_ids([(content,) for content, other in rows if _lives(other)])
 
     def renew(self, owner: str) -> None:
         """Show that who claimed texts is still at work."""
-        with self._db.writing(data=False):
-            self._db.write("UPDATE claims SET expires = ? WHERE owner = ?", (time.time() + CLAIM_SECONDS, owner))
+        self._db.record("UPDATE claims SET expires = ? WHERE owner = ?", (time.time() + CLAIM_SECONDS, owner))
 
     def release(self, owner: str, content_ids: Sequence[int] | Ids | None = None) -> None:
         """Give up what somebody claimed: some texts, or all."""
@@ -89,12 +87,11 @@ class SpendingTable(Table):
 
     def add(self, texts: int, tokens: int) -> None:
         """Count texts and tokens that are sent now."""
-        with self._db.writing(data=False):
-            self._db.write(
-                "INSERT INTO spending VALUES (?, ?, ?) ON CONFLICT (day) DO UPDATE SET "
-                "texts = texts + excluded.texts, tokens = tokens + excluded.tokens",
-                (utc_now()[:10], texts, tokens),
-            )
+        self._db.record(
+            "INSERT INTO spending VALUES (?, ?, ?) ON CONFLICT (day) DO UPDATE SET "
+            "texts = texts + excluded.texts, tokens = tokens + excluded.tokens",
+            (utc_now()[:10], texts, tokens),
+        )
 
     def total(self) -> tuple[int, int]:
         """Return the texts and tokens that were sent on all days."""
@@ -135,5 +132,4 @@ class ReplyTable(Table):
 
     def put(self, model: str, call: bytes, reply: str) -> None:
         """Keep a reply; a later one takes its place."""
-        with self._db.writing(data=False):
-            self._db.write("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", (model, call, reply, utc_now()))
+        self._db.record("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", (model, call, reply, utc_now()))

@@ -123,10 +123,6 @@ class ClusteringTable(Table):
             )
         return {rowid: str(row[0]) for rowid, *row, digest in rows if digest != _checksum(*row)}
 
-    def remove(self, rowids: Iterable[int]) -> None:
-        """Remove clusterings."""
-        self._db.write_many("DELETE FROM clusterings WHERE rowid = ?", [(rowid,) for rowid in rowids])
-
 
 @dataclass(frozen=True, slots=True)
 class StoredEdit:

@@ -114,6 +114,11 @@ class Connections:
         with _translated(self.path), closing(connection.execute(sql, parameters)) as cursor:
             return cursor.rowcount
 
+    def record(self, sql: str, parameters: Sequence[object] = ()) -> None:
+        """Run one changing statement of mere bookkeeping, as `writing` runs a block."""
+        with self.writing(data=False):
+            self.write(sql, parameters)
+
     def write_of(self, batches: Iterable[str], sql: str, *parameters: object) -> None:
         """Run one changing statement for every batch of ids, its first parameter."""
         for batch in batches:

@@ -19,12 +19,11 @@ from retriever.store.documents import Documents
 from retriever.store.generations import Generations
 from retriever.store.parts import Parts
 from retriever.store.runs import Runs
-from retriever.store.samples import SampleTable
 from retriever.store.schema import create_tables, lacks_tables
 from retriever.store.settings import Settings
 from retriever.store.sources import ServesTable, SourceTable
 from retriever.store.vectors import Vectors
-from retriever.store.views import SettledTable, SimilarityTable, VerdictTable, Views
+from retriever.store.views import SampleTable, SettledTable, SimilarityTable, VerdictTable, Views
 
 DATABASE = "corpus.sqlite3"
 """Name of the file in an index's folder."""
@@ -44,11 +43,8 @@ class Store(Closing):
     def __init__(self, connections: Connections) -> None:
         self._db = connections
         self.path = connections.path
-        self.transaction, self.writing, self.snapshot = (
-            connections.transaction,
-            connections.writing,
-            connections.snapshot,
-        )
+        self.transaction, self.writing = connections.transaction, connections.writing
+        self.snapshot = connections.snapshot
         self.documents = Documents(connections)
         self.parts = Parts(connections)
         self.vectors = Vectors(connections)

@@ -236,6 +236,14 @@ class Documents(Table):
             texts[content_id] = text
         return texts
 
+    def hashes(self, content_ids: Sequence[int] | Ids) -> list[bytes]:
+        """Return the hashes of stored texts, in the order of their ids as given."""
+        rows = self._db.rows_of(
+            content_batches(content_ids),
+            "SELECT hash FROM json_each(?) AS each CROSS JOIN contents ON content_id = each.value",
+        )
+        return [row[0] for row in rows]
+
     def expand(self, content_ids: Sequence[int] | Ids, where: Filter | None = None) -> Mapping[int, Sequence[Document]]:
         """Return the embedded documents of each content sorted by id, parts by parent and number.
 

@@ -13,6 +13,7 @@ from dataclasses import field as dataclass_field
 from typing import Any, TypeAlias
 from unicodedata import normalize
 
+from retriever.core.errors import FilterError
 from retriever.core.text import composed
 
 _KINDS = {
@@ -78,14 +79,6 @@ class HeldTypes:
 
     values: frozenset[str]
     items: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Misfit:
-    """A comparison that is false of every document: which types the field holds, and how to write it."""
-
-    held: str
-    advice: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,8 +225,8 @@ FILTER_FUNCTIONS: Mapping[str, Callable[[Any, str], int | None]] = {
 """Functions of two arguments that the SQL of filters calls."""
 
 
-def find_misfit(node: Node, types_of: Callable[[Comparison], HeldTypes]) -> Misfit | None:
-    """Return what keeps a filter from accepting any document, where it is the type of a value.
+def find_misfit(node: Node, types_of: Callable[[Comparison], HeldTypes]) -> FilterError | None:
+    """Return what keeps a filter from accepting any document, where it is the type of a value, and how to write it.
 
     ``types_of`` gives what documents hold in the field of a comparison.
     """
@@ -246,7 +239,7 @@ def find_misfit(node: Node, types_of: Callable[[Comparison], HeldTypes]) -> Misf
     return _misfit(node, types_of(node))
 
 
-def _misfit(node: Comparison, held: HeldTypes) -> Misfit | None:
+def _misfit(node: Comparison, held: HeldTypes) -> FilterError | None:
     wanted = {_kind(value) for value in node.values}
     among_items = node.operator == "has" and "array" in held.values
     kinds = {_KINDS[json_type] for json_type in (held.items if among_items else held.values) if json_type in _KINDS}
@@ -255,9 +248,8 @@ def _misfit(node: Comparison, held: HeldTypes) -> Misfit | None:
     if None in wanted or not kinds or wanted & kinds:
         return None
     of_lists = "lists of " if among_items else ""
-    return Misfit(
-        f"the field {node.field} holds {of_lists}{' and '.join(sorted(kinds))}", _advice(node, kinds, among_items)
-    )
+    problem = f"No document matches: the field {node.field} holds {of_lists}{' and '.join(sorted(kinds))}."
+    return FilterError(problem, hint=_advice(node, kinds, among_items))
 
 
 def _kind(value: Value) -> str | None:

@@ -97,8 +97,7 @@ class Filter:
             fields: as for `compile`.
             types_at: gives the JSON types that a path's values have, and those of the items of lists there.
         """
-        misfit = find_misfit(self.root, lambda node: types_at(fields[self._resolve(node, fields)]))
-        return None if misfit is None else FilterError(f"No document matches: {misfit.held}.", hint=misfit.advice)
+        return find_misfit(self.root, lambda node: types_at(fields[self._resolve(node, fields)]))
 
     def _resolve(self, node: Comparison, fields: Mapping[str, str]) -> str:
         try:

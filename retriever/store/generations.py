@@ -88,8 +88,7 @@ class Generations(Table):
 
     def forget(self, generation_id: int) -> None:
         """Drop the record of an obsolete index; an active one stays."""
-        with self._db.writing(data=False):
-            self._db.write("DELETE FROM generations WHERE generation_id = ? AND NOT active", (generation_id,))
+        self._db.record("DELETE FROM generations WHERE generation_id = ? AND NOT active", (generation_id,))
 
 
 def _generation(row: tuple[Any, ...]) -> Generation:

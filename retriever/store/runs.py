@@ -45,13 +45,11 @@ class Runs(Table):
 
     def progress(self, run_id: int, statistics: Mapping[str, JSON]) -> None:
         """Replace the run's statistics; inside a batch's transaction they are exactly what was stored."""
-        with self._db.writing(data=False):
-            self._db.write("UPDATE runs SET statistics = ? WHERE run_id = ?", (json.dumps(dict(statistics)), run_id))
+        self._db.record("UPDATE runs SET statistics = ? WHERE run_id = ?", (json.dumps(dict(statistics)), run_id))
 
     def finish(self, run_id: int, status: RunStatus) -> None:
         """Record how the run ended."""
-        with self._db.writing(data=False):
-            self._db.write("UPDATE runs SET finished = ?, status = ? WHERE run_id = ?", (utc_now(), status, run_id))
+        self._db.record("UPDATE runs SET finished = ?, status = ? WHERE run_id = ?", (utc_now(), status, run_id))
 
     def quarantine(self, run_id: int, rows: Sequence[BadRow]) -> None:
         """Keep rows that were left out, for the user to look at."""

@@ -18,10 +18,8 @@ class Settings(Table):
 
     def set(self, key: str, value: JSON) -> None:
         """Set a key, in the caller's transaction if there is one."""
-        with self._db.writing(data=False):
-            self._db.write("INSERT OR REPLACE INTO settings VALUES (?, ?)", (key, json.dumps(value, allow_nan=False)))
+        self._db.record("INSERT OR REPLACE INTO settings VALUES (?, ?)", (key, json.dumps(value, allow_nan=False)))
 
     def remove(self, key: str) -> None:
         """Forget a key; one that was never set is fine."""
-        with self._db.writing(data=False):
-            self._db.write("DELETE FROM settings WHERE key = ?", (key,))
+        self._db.record("DELETE FROM settings WHERE key = ?", (key,))

@@ -15,7 +15,7 @@ from retriever.core.types import Embeddings, Ids
 from retriever.store.checksums import vector_checksum
 from retriever.store.columns import as_ids, content_batches, stored_json_list
 from retriever.store.connection import Rows, Table
-from retriever.store.windows import IndexedVectors, Windows, spans_as_json, spans_of_json, window_ids, with_windows
+from retriever.store.windows import IndexedVectors, Windows, spans_as_json, spans_of_json, window_ids
 
 _STORED = np.dtype("<f2")
 _ROW = "content_id, vector, words, windows, checksum"
@@ -74,8 +74,12 @@ class VectorBatch:
 
     @property
     def indexed(self) -> IndexedVectors:
-        """What a vector index holds of them."""
-        return with_windows(self.content_ids, self.embeddings, self.windows)
+        """What a vector index holds of them: the texts' own vectors, and behind these all windows'."""
+        windows = self.windows.items()
+        return IndexedVectors(
+            np.concatenate([self.content_ids, *(window_ids(text, len(held.spans)) for text, held in windows)]),
+            np.concatenate([self.embeddings, *(held.embeddings for _, held in windows)]),
+        )
 
 
 class Vectors(Table):

@@ -110,8 +110,7 @@ class Views(Table):
 
     def touch(self, view_id: int) -> None:
         """Note that the view was used now."""
-        with self._db.writing(data=False):
-            self._db.write("UPDATE views SET last_used = ? WHERE view_id = ?", (utc_now(), view_id))
+        self._db.record("UPDATE views SET last_used = ? WHERE view_id = ?", (utc_now(), view_id))
 
     def drop(self, *view_ids: int) -> list[int]:
         """Remove views with their vectors, all that is made of them, and hidden views that nothing needs then.
@@ -151,11 +150,10 @@ class SimilarityTable(Table):
 
     def put(self, view_id: int, found: Similarities) -> None:
         """Store a view's distribution in place of the one before."""
-        with self._db.writing(data=False):
-            self._db.write(
-                "INSERT OR REPLACE INTO similarities VALUES (?, ?, ?)",
-                (view_id, found.vectors, found.quantiles.astype(_STORED_QUANTILES).tobytes()),
-            )
+        self._db.record(
+            "INSERT OR REPLACE INTO similarities VALUES (?, ?, ?)",
+            (view_id, found.vectors, found.quantiles.astype(_STORED_QUANTILES).tobytes()),
+        )
 
 
 class VerdictTable(Table):
@@ -169,11 +167,10 @@ class VerdictTable(Table):
 
     def put(self, view_id: int, verdict: Mapping[str, JSON]) -> None:
         """Store a view's verdict in place of the one before; of a view that is gone nothing is stored."""
-        with self._db.writing(data=False):
-            self._db.write(
-                "INSERT OR REPLACE INTO verdicts SELECT view_id, ? FROM views WHERE view_id = ?",
-                (json.dumps(verdict, allow_nan=False), view_id),
-            )
+        self._db.record(
+            "INSERT OR REPLACE INTO verdicts SELECT view_id, ? FROM views WHERE view_id = ?",
+            (json.dumps(verdict, allow_nan=False), view_id),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,18 +208,42 @@ class SettledTable(Table):
     def put(self, view_id: int, search: bytes, ranking: JSON) -> None:
         """Note the ranking that a search settled on; of a view that is gone nothing is stored."""
         written = json.dumps(ranking, allow_nan=False)
-        with self._db.writing(data=False):
-            self._db.write(
-                "INSERT OR REPLACE INTO settled (view_id, search, ranking, checksum, documents, removals, newest) "
-                "SELECT view_id, ?, ?, ?, revision.documents, removals, "
-                "(SELECT COALESCE(MAX(content_id), 0) FROM contents) FROM views, revision WHERE view_id = ?",
-                (search, written, zlib.crc32(written.encode()), view_id),
-            )
+        self._db.record(
+            "INSERT OR REPLACE INTO settled (view_id, search, ranking, checksum, documents, removals, newest) "
+            "SELECT view_id, ?, ?, ?, revision.documents, removals, "
+            "(SELECT COALESCE(MAX(content_id), 0) FROM contents) FROM views, revision WHERE view_id = ?",
+            (search, written, zlib.crc32(written.encode()), view_id),
+        )
 
     def forget(self, view_id: int) -> None:
         """Forget which searches have settled in a view: asked again, they read on."""
-        with self._db.writing(data=False):
-            self._db.write("DELETE FROM settled WHERE view_id = ?", (view_id,))
+        self._db.record("DELETE FROM settled WHERE view_id = ?", (view_id,))
+
+
+class SampleTable(Table):
+    """How far the random order of texts was read, by view and selection of documents.
+
+    Texts are drawn whose permanent random number is at most the threshold.
+    """
+
+    def threshold(self, view_id: int, *populations: str) -> float:
+        """Return the largest threshold that was stored for a view and one of some populations; 0 for none.
+
+        A population is named by the filter of its documents, empty for all.
+        """
+        marks = ",".join("?" * len(populations))
+        row = self._db.row(
+            f"SELECT MAX(threshold) FROM samples WHERE view_id = ? AND population IN ({marks})", (view_id, *populations)
+        )
+        return float(row[0] or 0.0) if row else 0.0
+
+    def extend(self, view_id: int, population: str, threshold: float) -> None:
+        """Store a threshold, unless a larger one is stored."""
+        self._db.record(
+            "INSERT INTO samples (view_id, population, threshold) VALUES (?, ?, ?) ON CONFLICT "
+            "(view_id, population) DO UPDATE SET threshold = MAX(threshold, excluded.threshold)",
+            (view_id, population, threshold),
+        )
 
 
 def _view(row: tuple[Any, ...]) -> View:

@@ -5,7 +5,7 @@ and the window's number, so that both can be had from an array of ids, and ids a
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,14 +67,6 @@ def windows_among(ids: Ids, texts: Ids) -> Ids:
     places = np.arange(counts.sum()) + np.repeat(first - np.cumsum(counts) + counts, counts)
     chosen: Ids = windows[places]
     return chosen
-
-
-def with_windows(ids: Ids, rows: Embeddings, windows: Mapping[int, Windows]) -> "IndexedVectors":
-    """Return the vectors (n, dim) of texts (n,), and behind them those of their windows, with their ids."""
-    return IndexedVectors(
-        np.concatenate([ids, *(window_ids(text, len(held.spans)) for text, held in windows.items())]),
-        np.concatenate([rows, *(held.embeddings for held in windows.values())]),
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from retriever.evaluation.metrics import encode_each
 from retriever.training.pairs import HardNegatives, answer_set
 from retriever.training.rows import TrainingRow, normalise_answer
 from retriever.training.settings import AtLeastOne, Settings
+from retriever.vectors.backend import ViewVectors
 from retriever.vectors.exact import ExactIndex
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def vector_index(vectors: Embeddings) -> VectorIndex:
         return ExactIndex(ids, vectors)
     from retriever.vectors.faiss.building import build_index
 
-    return build_index(ids, [vectors], vectors.shape[1]).index
+    return build_index(ViewVectors(ids, vectors.shape[1], [vectors])).index
 
 
 _K = TypeVar("_K", bound=Hashable)

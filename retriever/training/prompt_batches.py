@@ -220,7 +220,7 @@ class PromptTokeniser:
             UsageError: an instruction is too long.
         """
         rows = []
-        for ids, instruction in zip(self.tokenizer.texts(texts).ids, instructions, strict=True):
+        for ids, instruction in zip(self.tokenizer.texts(texts), instructions, strict=True):
             pieces = prompt_pieces(self.tokenizer, self.template, [self._resolved(instruction)])
             left = len(ids) if room is None else max(0, room - len(pieces.before) - len(pieces.shared))
             rows.append([*pieces.before, *ids[:left], *pieces.shared])
@@ -233,7 +233,7 @@ class PromptTokeniser:
             UsageError: an instruction is too long.
         """
         groups = []
-        for ids, questions in zip(self.tokenizer.texts(texts).ids, instructions, strict=True):
+        for ids, questions in zip(self.tokenizer.texts(texts), instructions, strict=True):
             pieces = prompt_pieces(self.tokenizer, self.template, [self._resolved(question) for question in questions])
             alone = len(questions) == 1  # then what follows the text is all "shared"
             trunk = [*pieces.before, *ids] if alone else [*pieces.before, *ids, *pieces.shared]

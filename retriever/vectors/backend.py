@@ -85,7 +85,6 @@ class ListedIndex(VectorIndex, Protocol):
     @property
     def ids(self) -> Ids:
         """The (n,) ids of its vectors, ascending."""
-        ...
 
 
 class VectorBackend(Protocol):
@@ -101,7 +100,6 @@ class VectorBackend(Protocol):
             UsageError: a value makes no sense.
             RetrieverError: a package or a server is missing.
         """
-        ...
 
     def build(self, view: int, vectors: ViewVectors, options: BuildOptions) -> BuiltIndex:
         """Make an index of all vectors of a view beside the one in use, which goes on serving.
@@ -110,7 +108,6 @@ class VectorBackend(Protocol):
             UsageError: the options or the vectors make no sense.
             RetrieverError: the disk is full, or a server does not answer.
         """
-        ...
 
     def open(self, handle: Handle) -> ListedIndex:
         """Open an index for searching.
@@ -119,18 +116,15 @@ class VectorBackend(Protocol):
             IndexDamagedError: it is missing or not what was built.
             RetrieverError: a server does not answer.
         """
-        ...
 
     def hold(self, ids: Ids, embeddings: Embeddings) -> ListedIndex:
         """Return an exact index, in memory alone, whose scores are those of the built ones: for a view's tail.
 
         The ids (n,) ascend, the embeddings are (n, dim) rows of length 1.
         """
-        ...
 
     def check(self, handle: Handle) -> str | None:
         """Check an index and describe what is wrong with it, or return None; nothing is changed."""
-        ...
 
     def remove(self, view: int, *, keep: Sequence[Handle] = ()) -> None:
         """Remove everything of a view but the indexes to keep: old ones, and what killed builds left in no handle.
@@ -138,7 +132,6 @@ class VectorBackend(Protocol):
         Only the one writer of an index may call it. Open indexes are not disturbed. What cannot be removed today is
         removed by a later call.
         """
-        ...
 
 
 def open_backend(name: str, folder: Path, device: str = "auto") -> VectorBackend:

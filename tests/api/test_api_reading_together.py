@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from api_fakes import TOKENS, WAIT, WRITER
 from index_fakes import MOOD, FakeEncoder
-from replay_server import Model, first_word, serving
+from replay_server import Model, first_word, forget_endpoints, serving
 from teaching_corpus import CORPUS, EXAMPLES
 from test_api_connections import until
 
-from retriever.encoders.answers.endpoint import Pace, forget_all
+from retriever.encoders.answers.endpoint import Pace
 from retriever.index.sources import taught
 from retriever.workspace import Index
 
@@ -124,7 +124,7 @@ def test_clusters_are_edited_while_a_language_model_reads(model, serve, indexes)
 def test_requests_share_what_an_endpoint_was_found_to_understand_and_its_tokens_a_minute(model, serve, monkeypatch):
     model.go.set()
     model.refuses = {"json_schema"}
-    forget_all()
+    forget_endpoints()
     paces, wait = [], Pace.wait
 
     async def noted(self, tokens):

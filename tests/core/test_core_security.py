@@ -14,7 +14,7 @@ FILES = sorted(
 UNSAFE_MODULES = {"pickle", "_pickle", "cloudpickle", "dill", "shelve", "marshal", "joblib", "jsonpickle", "yaml"}
 UNSAFE_CALLS = {"eval", "exec", "compile", "__import__", "os.system", "os.popen", "torch.load", "torch.jit.load"}
 UNSAFE_CALLS |= {"torch.hub.load", "pandas.read_pickle", "pd.read_pickle", "faiss.read_index_binary", "tempfile.mktemp"}
-SQL_METHODS = {"rows", "row", "number", "write", "write_many", "execute", "executemany", "executescript"}
+SQL_METHODS = {"rows", "row", "number", "write", "record", "write_many", "execute", "executemany", "executescript"}
 SQL_PARTS = {  # what an SQL text may be made of besides constants in capitals: none of it comes from data
     "condition.sql": "a filter, whose values and paths are parameters (tests/store/test_store_filters.py)",
     "marks": "question marks",

@@ -1,15 +1,14 @@
-import sys
 from functools import cache
 
 import pytest
+from replay_server import forget_endpoints
 
 
 @pytest.fixture(autouse=True)
 def new_endpoints():
     """Forget the endpoints that another test asked: a port can be given out again."""
     yield
-    if module := sys.modules.get("retriever.encoders.answers.endpoint"):
-        module.forget_all()
+    forget_endpoints()
 
 
 @pytest.fixture(scope="session")

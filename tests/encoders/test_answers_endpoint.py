@@ -8,13 +8,13 @@ from types import SimpleNamespace
 import anyio
 import httpx
 import pytest
-from replay_server import Model, Refusal, asked, completion, first_word, serving
+from replay_server import Model, Refusal, asked, completion, first_word, forget_endpoints, serving
 
 from retriever.core.errors import EncoderError, UsageError
 from retriever.encoders.answers import endpoint, exchange
 from retriever.encoders.answers.answerer import Answer, Unread, Waiting, explained
 from retriever.encoders.answers.chat import PROBES, ChatAnswerer
-from retriever.encoders.answers.endpoint import TOKENS_A_MINUTE, Abilities, forget_all
+from retriever.encoders.answers.endpoint import TOKENS_A_MINUTE, Abilities
 from retriever.encoders.answers.loading import load_answerer
 from retriever.encoders.answers.places import find_place
 from retriever.encoders.answers.questions import AnswersCall
@@ -148,7 +148,7 @@ def test_the_ladder_is_tried_once_and_remembered_by_the_next_command(model, own_
     assert one.answer(TEXTS, "what?").answers == RIGHT
     assert one.abilities == Abilities(settled=True, **learned)
     assert len(model.requests) == 4 + len(refused)
-    forget_all()  # as another process begins
+    forget_endpoints()  # as another process begins
     assert reader().answer(TEXTS, "what?").answers == RIGHT
     assert len(model.requests) == 8 + len(refused)
     if "system" in refused:
@@ -176,7 +176,7 @@ def test_a_memory_that_is_wrong_heals(model, own_folder):
     model.refuses = {"json_schema", "max_tokens"}
     assert reader().answer(TEXTS[:5], "what?").answers == RIGHT[:5]
     model.refuses = {"json_object", "max_completion_tokens"}
-    forget_all()
+    forget_endpoints()
     one = reader()
     assert one.abilities.form is Format.OBJECT
     assert one.answer(TEXTS[:5], "what?").answers == RIGHT[:5]
@@ -202,7 +202,7 @@ def test_a_cut_reply_costs_no_rung_and_two_do(model):
     one = reader()
     assert one.answer(TEXTS, "what?").answers == RIGHT
     assert one.abilities == READY
-    forget_all()
+    forget_endpoints()
     model.always = lambda good, request: cut if "json_schema" in str(request) else good
     one = reader()
     assert one.answer(TEXTS, "what?").answers == RIGHT

@@ -140,7 +140,7 @@ def test_the_shipped_gircse_reads_a_text_differently_under_two_instructions():
 @torch.inference_mode()
 def read_on(backbone):
     """States of padded reviews, of two tokens behind them and, the cache cropped, of another in their place."""
-    rows = backbone.tokenizer.texts([*REVIEWS[:4], " ".join(REVIEWS)]).ids
+    rows = backbone.tokenizer.texts([*REVIEWS[:4], " ".join(REVIEWS)])
     run = PromptRun(backbone, rows, cached=True)
     states = run.start()
     read, length = [states[run.mask(run.length)]], run.length

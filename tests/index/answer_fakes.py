@@ -4,8 +4,9 @@ import time
 
 from retriever.core.unanswered import NOT_SAID
 from retriever.encoders.answers import loading
-from retriever.encoders.answers.answerer import Answer, Answered, AnswererSpec, Unread
+from retriever.encoders.answers.answerer import Answer, Answered, Unread
 from retriever.encoders.answers.judging import CheckedGrades, Grade, JudgeCall
+from retriever.encoders.answers.places import Place
 
 NAME = "chat:fake"
 
@@ -44,7 +45,7 @@ class FakeReader:
 
     @property
     def spec(self):
-        return AnswererSpec(self.name, self.host, loopback=not self.host, url=f"fake://{self.host}", model=self.name)
+        return Place(self.name, self.host, loopback=not self.host, url=f"fake://{self.host}", model=self.name)
 
     def probe(self, *, spend=None):
         self.probes += 1

@@ -42,7 +42,7 @@ def test_edits_are_taken_back_last_first(path):
 
 def test_edits_go_with_their_clustering(path):
     with Store.open(path) as store, store.transaction():
-        store.clusterings.remove([1])
+        store.clusterings._db.write("DELETE FROM clusterings WHERE rowid = 1")
     with Store.open(path) as store:
         assert (kept(store, "first"), kept(store, "second")) == ([], [0, 1, 2])
 

@@ -108,7 +108,7 @@ def test_long_texts_and_answers_are_cut_to_a_masked_model_s_positions(tiny):
     trained = objective(one, rows=rows)
     around, limit = one.tokeniser.length_around("mood"), 128 - len(one.adapted.backbone.tokenizer.end)
     love, knives = answer(one, "love", end=False), answer(one, "knife " * 200, end=False)[: (limit - around) // 2]
-    text = one.tokeniser.tokenizer.texts(["toy " * 300]).ids[0][: limit - around - len(love)]
+    text = one.tokeniser.tokenizer.texts(["toy " * 300])[0][: limit - around - len(love)]
     assert len(text) + around + len(love) == limit  # both are cut to what there is, and nothing is left over
 
     def reference():

@@ -5,6 +5,7 @@ from vector_corpora import clustered, ids_for
 
 from retriever.core.errors import UsageError
 from retriever.core.similarity import normalise
+from retriever.vectors.backend import ViewVectors
 from retriever.vectors.exact import overlap
 from retriever.vectors.faiss import building
 from retriever.vectors.faiss.building import Built, build_index, choose_factory, sample_queries
@@ -18,7 +19,7 @@ def corpus():
 
 
 def build(corpus, **options) -> Built:
-    return build_index(np.arange(len(corpus)), [corpus], DIM, **options)
+    return build_index(ViewVectors(np.arange(len(corpus)), DIM, [corpus]), **options)
 
 
 def file_bytes(built: Built) -> bytes:
@@ -42,11 +43,13 @@ def test_a_gpu_takes_more_vectors_exactly(monkeypatch):
 def test_small_corpora_are_searched_exactly(corpus):
     built = build(corpus)
     assert (built.factory, built.index.probes, built.recall, built.note) == ("SQfp16", 0, 1.0, "")
-    assert built.bytes_per_vector == pytest.approx(2 * DIM + 8, abs=1)
+    assert len(file_bytes(built)) / COUNT == pytest.approx(2 * DIM + 8, abs=1)
 
 
 def test_batches_are_the_same_as_one_matrix(corpus):
-    parts = build_index(np.arange(COUNT), iter([corpus[:7], corpus[7:7], corpus[7:1999], corpus[1999:]]), DIM)
+    parts = build_index(
+        ViewVectors(np.arange(COUNT), DIM, iter([corpus[:7], corpus[7:7], corpus[7:1999], corpus[1999:]]))
+    )
     assert file_bytes(parts) == file_bytes(build(corpus))
 
 
@@ -140,4 +143,4 @@ def test_a_recall_above_one_is_refused(corpus):
 def test_training_reads_a_bounded_sample(corpus, monkeypatch):
     monkeypatch.setattr(building, "_TRAINING_BYTES", 4 * DIM * 500)
     ids = ids_for(np.random.default_rng(0), COUNT)
-    assert build_index(ids, [corpus], DIM, factory="IVF8,SQfp16", min_recall=0.5).factory == "IVF8,SQfp16"
+    assert build_index(ViewVectors(ids, DIM, [corpus]), factory="IVF8,SQfp16", min_recall=0.5).factory == "IVF8,SQfp16"

@@ -11,6 +11,7 @@ from vector_corpora import ids_for, signs
 from retriever.core.errors import UsageError
 from retriever.core.protocols import VectorIndex
 from retriever.core.types import Neighbours
+from retriever.vectors.backend import ViewVectors
 from retriever.vectors.exact import ExactIndex
 from retriever.vectors.faiss.building import build_index
 
@@ -18,11 +19,11 @@ Make = Callable[[np.ndarray, np.ndarray], VectorIndex]
 
 
 def exact_faiss(ids, embeddings):
-    return build_index(ids, [embeddings], embeddings.shape[1], factory="SQfp16").index
+    return build_index(ViewVectors(ids, embeddings.shape[1], [embeddings]), factory="SQfp16").index
 
 
 def inverted_faiss(ids, embeddings):
-    index = build_index(ids, [embeddings], embeddings.shape[1], factory="IVF4,SQfp16", min_recall=0).index
+    index = build_index(ViewVectors(ids, embeddings.shape[1], [embeddings]), factory="IVF4,SQfp16", min_recall=0).index
     index.probes = index.structure.most_probes
     return index
 

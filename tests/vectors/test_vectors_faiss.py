@@ -4,6 +4,7 @@ import pytest
 from vector_corpora import clustered, ids_for
 
 from retriever.core.similarity import normalise
+from retriever.vectors.backend import ViewVectors
 from retriever.vectors.exact import ExactIndex
 from retriever.vectors.faiss.building import build_index
 from retriever.vectors.faiss.index import FaissIndex
@@ -13,7 +14,7 @@ KINDS = ["SQfp16", "Flat", "SQ8", "IVF16,SQfp16", "IVF16_HNSW8,SQfp16", "IVF16,P
 
 
 def built(factory, ids, corpus) -> FaissIndex:
-    result = build_index(ids, [corpus], corpus.shape[1], factory=factory, min_recall=0)
+    result = build_index(ViewVectors(ids, corpus.shape[1], [corpus]), factory=factory, min_recall=0)
     assert result.factory == factory, result.note
     return result.index
 

@@ -4,6 +4,7 @@ import pytest
 from vector_corpora import clustered, ids_for
 
 from retriever.core.similarity import normalise
+from retriever.vectors.backend import ViewVectors
 from retriever.vectors.faiss import index
 from retriever.vectors.faiss.building import build_index
 from retriever.vectors.faiss.index import has_gpu, place
@@ -15,12 +16,14 @@ needs_gpu = [pytest.mark.gpu, pytest.mark.skipif(faiss.get_num_gpus() == 0, reas
 @pytest.fixture(scope="module")
 def on_cpu():
     ids = ids_for(np.random.default_rng(0), COUNT)
-    return build_index(ids, [clustered(COUNT, DIM)], DIM, factory="SQfp16").index
+    return build_index(ViewVectors(ids, DIM, [clustered(COUNT, DIM)]), factory="SQfp16").index
 
 
 @pytest.fixture(scope="module")
 def lists():
-    return build_index(np.arange(COUNT), [clustered(COUNT, DIM)], DIM, factory="IVF8,SQfp16", min_recall=0).index
+    return build_index(
+        ViewVectors(np.arange(COUNT), DIM, [clustered(COUNT, DIM)]), factory="IVF8,SQfp16", min_recall=0
+    ).index
 
 
 def test_without_a_gpu_an_index_stays(on_cpu, monkeypatch):
@@ -63,5 +66,5 @@ class TestOnGpu:
 
     def test_ties_go_to_the_lowest_ids(self):
         ids = ids_for(np.random.default_rng(3), 3000)
-        index = build_index(ids, [np.repeat(clustered(1, DIM), 3000, axis=0)], DIM).index
+        index = build_index(ViewVectors(ids, DIM, [np.repeat(clustered(1, DIM), 3000, axis=0)])).index
         np.testing.assert_array_equal(place(index).search(clustered(1, DIM), 7).ids[0], ids[:7])

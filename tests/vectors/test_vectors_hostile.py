@@ -9,6 +9,7 @@ from vector_corpora import clustered, ids_for
 
 from retriever.core.errors import IndexDamagedError
 from retriever.core.fingerprint import file_hash
+from retriever.vectors.backend import ViewVectors
 from retriever.vectors.faiss.backend import read_faiss, write_faiss
 from retriever.vectors.faiss.building import build_index
 from retriever.vectors.faiss.index import FaissIndex
@@ -22,7 +23,9 @@ def written(request, tmp_path):
     ids = ids_for(np.random.default_rng(0), COUNT)
     rows = clustered(COUNT, DIM)
     factory = KINDS[request.param]
-    write_faiss(build_index(ids, [rows], DIM, factory=factory, min_recall=0).index, tmp_path / "whole.faiss")
+    write_faiss(
+        build_index(ViewVectors(ids, DIM, [rows]), factory=factory, min_recall=0).index, tmp_path / "whole.faiss"
+    )
     return tmp_path / "whole.faiss"
 
 

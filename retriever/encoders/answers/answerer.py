@@ -3,7 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypeVar
+
+from retriever.encoders.answers.places import Place
 
 if TYPE_CHECKING:
     from retriever.encoders.answers.call import Call
@@ -16,49 +18,34 @@ MOST_CHARACTERS = 160
 
 
 class Unread(StrEnum):
-    """Reasons why a text has no answer.
+    """Reasons why a text has no answer, each with the sentence that tells it.
 
     >>> print(explained({Unread.CUT: 1, Unread.BLANK: 2}))
     The answer is blank. (2) The reply was cut at the limit of tokens. (1)
     """
 
-    LEFT_OUT = "left out"
-    MIXED = "mixed ids"
-    COUNT = "number of answers"
-    LONG = "long answer"
-    BLANK = "blank answer"
-    BROKEN = "broken reply"
-    EMPTY = "empty reply"
-    CUT = "cut reply"
-    REFUSED = "refused"
-    THINKING = "unfinished thinking"
-    REASONING = "answer in the reasoning"
-    BLOCKED = "blocked"
-    ODD = "odd reply"
-    LATE = "late reply"
+    sentence: str
 
-    @property
-    def sentence(self) -> str:
-        """Return the reason as a sentence."""
-        return _SENTENCES[self]
+    LEFT_OUT = "left out", "The model left the text out of its reply."
+    MIXED = "mixed ids", "The reply has an id that no text of the call has, or an id twice."
+    COUNT = "number of answers", "The reply does not have one answer for the text."
+    LONG = "long answer", f"The answer has more than {MOST_WORDS} words or {MOST_CHARACTERS} characters."
+    BLANK = "blank answer", "The answer is blank."
+    BROKEN = "broken reply", "The reply does not have the form that was asked for."
+    EMPTY = "empty reply", "The reply is empty."
+    CUT = "cut reply", "The reply was cut at the limit of tokens."
+    REFUSED = "refused", "The model or its server refused to answer."
+    THINKING = "unfinished thinking", "The reply ends in the middle of the model's thinking."
+    REASONING = "answer in the reasoning", "The reply is empty; all the model wrote stands in its reasoning."
+    BLOCKED = "blocked", "The server does not let the model read the text."
+    ODD = "odd reply", "The server failed at the text, or sent something that is no reply."
+    LATE = "late reply", "The reply did not come in time."
 
-
-_SENTENCES = {
-    Unread.LEFT_OUT: "The model left the text out of its reply.",
-    Unread.MIXED: "The reply has an id that no text of the call has, or an id twice.",
-    Unread.COUNT: "The reply does not have one answer for the text.",
-    Unread.LONG: f"The answer has more than {MOST_WORDS} words or {MOST_CHARACTERS} characters.",
-    Unread.BLANK: "The answer is blank.",
-    Unread.BROKEN: "The reply does not have the form that was asked for.",
-    Unread.EMPTY: "The reply is empty.",
-    Unread.CUT: "The reply was cut at the limit of tokens.",
-    Unread.REFUSED: "The model or its server refused to answer.",
-    Unread.THINKING: "The reply ends in the middle of the model's thinking.",
-    Unread.REASONING: "The reply is empty; all the model wrote stands in its reasoning.",
-    Unread.BLOCKED: "The server does not let the model read the text.",
-    Unread.ODD: "The server failed at the text, or sent something that is no reply.",
-    Unread.LATE: "The reply did not come in time.",
-}
+    def __new__(cls, value: str, sentence: str = "") -> Self:
+        """Make a member of its value and the sentence that tells it."""
+        made = str.__new__(cls, value)
+        made._value_, made.sentence = value, sentence
+        return made
 
 
 def explained(failures: Mapping[Unread, int]) -> str:
@@ -73,29 +60,9 @@ class CheckedReply(Protocol):
     @property
     def whole(self) -> Unread | None:
         """The reason; None where something could be used."""
-        ...
 
 
 C = TypeVar("C", bound=CheckedReply)
-
-
-@dataclass(frozen=True, slots=True)
-class AnswererSpec:
-    """Name and place of an answerer; known without asking anybody.
-
-    Attributes:
-        name: what `load_answerer` finds it by: ``chat:qwen3:8b``, ``chat:https://host/v1#MODEL``.
-        host: where texts are sent, with the port; empty where they stay in this process.
-        loopback: whether texts are sent to no other machine by this process. A server on this machine can send them on.
-        url: address of the endpoint.
-        model: as the endpoint calls it.
-    """
-
-    name: str
-    host: str = ""
-    loopback: bool = True
-    url: str = ""
-    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +99,9 @@ class Spend(Protocol):
 
         What it raises is raised in the place of the request, and of all after it; calls in flight are kept.
         """
-        ...
 
     def after(self, tokens: int) -> None:
         """Count what a reply adds: its tokens, and where the server counts those of the messages, the difference."""
-        ...
 
 
 class Waiting:
@@ -149,9 +114,8 @@ class Answerer(Protocol):
     """Answers a question about texts, each text from itself alone."""
 
     @property
-    def spec(self) -> AnswererSpec:
+    def spec(self) -> Place:
         """Name and place; asks nothing of anybody."""
-        ...
 
     def probe(self, *, spend: Spend | None = None) -> str:
         """Return the hex SHA-256 over all that answers depend on; eight probes are asked for it.
@@ -159,7 +123,6 @@ class Answerer(Protocol):
         Raises:
             EncoderError: the endpoint cannot be asked.
         """
-        ...
 
     def answer(
         self,
@@ -183,7 +146,6 @@ class Answerer(Protocol):
         Raises:
             EncoderError: the model cannot be asked; results until then have been kept.
         """
-        ...
 
     def send(self, call: "Call[C]", *, spend: Spend | None = None) -> C:
         """Send a call and return its checked reply.
@@ -191,4 +153,3 @@ class Answerer(Protocol):
         Raises:
             EncoderError: the model cannot be asked.
         """
-        ...

@@ -7,7 +7,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Generic, Self, TypeVar, cast
+from typing import Any, ClassVar, Generic, Self, cast
 
 from pydantic import BaseModel
 
@@ -15,8 +15,6 @@ from retriever.core.types import JSON
 from retriever.encoders.answers.answerer import Answerer, C, Spend, Unread
 from retriever.encoders.answers.replies import UnusableError, content_of, parsed
 from retriever.encoders.answers.wire import Format, Reply
-
-M = TypeVar("M", bound=BaseModel)
 
 
 class Call(ABC, Generic[C]):

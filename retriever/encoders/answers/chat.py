@@ -10,7 +10,7 @@ from retriever.core.errors import EncoderError, UsageError
 from retriever.core.fingerprint import json_hash
 from retriever.core.protocols import refuse_one_string
 from retriever.core.text import is_blank
-from retriever.encoders.answers.answerer import Answered, AnswererSpec, C, OnAnswers, Spend, Unread, explained
+from retriever.encoders.answers.answerer import Answered, C, OnAnswers, Spend, Unread, explained
 from retriever.encoders.answers.call import Call
 from retriever.encoders.answers.calls import Calls
 from retriever.encoders.answers.endpoint import Meter, endpoint_at
@@ -46,9 +46,8 @@ class ChatAnswerer:
     """
 
     def __init__(self, name: str, *, abilities: Abilities | None = None) -> None:
-        place = find_place(name)
-        self.spec = AnswererSpec(name, place.host, place.loopback, place.url, place.model)
-        self._endpoint = endpoint_at(place)
+        self.spec = find_place(name)
+        self._endpoint = endpoint_at(self.spec)
         if abilities is not None:
             self._endpoint.abilities = abilities
 

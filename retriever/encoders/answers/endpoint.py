@@ -359,10 +359,3 @@ def endpoint_at(place: Place) -> Endpoint:
             known = _endpoints[place.url, place.model] = Endpoint(place, pace)
         known.place = place  # the key in the environment can be meant for it now, or no longer
         return known
-
-
-def forget_all() -> None:
-    """Forget the endpoints of this process, as tests do between servers."""
-    with _lock:
-        _endpoints.clear()
-        _paces.clear()

@@ -19,23 +19,25 @@ _FORM = f"Say {METHOD}:MODEL or {METHOD}:https://HOST/v1#MODEL."
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A model at an endpoint.
+    """Name and place of what answers questions; known without asking anybody.
 
     Attributes:
-        model: as the server calls it.
+        name: what `load_answerer` finds it by: ``chat:qwen3:8b``, ``chat:https://host/v1#MODEL``.
+        host: where texts are sent, with the port where one is named; empty where they stay in this process.
+        loopback: whether this process sends texts to no other machine. A server on this machine can send them on.
         url: of the endpoint, without the slash at its end.
-        host: its host, with the port where one is named.
-        loopback: whether that is this machine.
+        model: as the endpoint calls it.
         keyed: whether the key in the environment is meant for it: it is of the same scheme, host and port as
             ``OPENAI_BASE_URL``, which stands for OpenAI's where it is not set. A name can come with somebody else's
             index, and must not be able to send the user's key elsewhere.
     """
 
-    model: str
-    url: str
-    host: str
-    loopback: bool
-    keyed: bool
+    name: str
+    host: str = ""
+    loopback: bool = True
+    url: str = ""
+    model: str = ""
+    keyed: bool = False
 
 
 def find_place(name: str) -> Place:
@@ -73,7 +75,8 @@ def find_place(name: str) -> Place:
             f"{url.netloc} would get texts over an unencrypted connection.",
             hint=f"Name its https address; where the network between is trusted, --allow-http or {ALLOW_HTTP}=1.",
         )
-    return Place(model, url.geturl().rstrip("/"), url.netloc, loopback, _origin(url) == _own_origin(own))
+    keyed = _origin(url) == _own_origin(own)
+    return Place(name, url.netloc, loopback, url.geturl().rstrip("/"), model, keyed)
 
 
 def key_for(place: Place) -> str:

@@ -92,6 +92,7 @@ class BertEncoder:
         self._asked = None if dtype in ("auto", "float32") else dtype
         self._queries_with_arrays = device in ("auto", "cpu") and self._asked is None
         self._tokens = BertTokens(layout.folder / TOKENIZER, max_tokens=layout.max_tokens)
+        self.count_tokens, self.knows = self._tokens.count, self._tokens.knows
         self._weights = read_weights(layout)
         self._arrays = ArrayBert(layout, self._weights)
         self._tensors: TensorBert | None = None
@@ -132,14 +133,6 @@ class BertEncoder:
         other._arrays = ArrayBert(self._layout, other._weights)
         other._tensors, other._making = None, threading.Lock()
         return other
-
-    def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Count the tokens of each text, uncut."""
-        return self._tokens.count(texts)
-
-    def knows(self, texts: Sequence[str]) -> list[bool]:
-        """Return whether any token of each text is in the vocabulary."""
-        return self._tokens.knows(texts)
 
     def _in_torch(self) -> "TensorBert":
         """Return the model in torch, made at its first use."""

@@ -13,7 +13,7 @@ import numpy as np
 from retriever.core.errors import ConsentError, EncoderError, ReadingLimitError
 from retriever.core.text import is_blank
 from retriever.core.types import Ids
-from retriever.encoders.answers.places import METHOD, find_place
+from retriever.encoders.answers.places import METHOD, Place, find_place
 from retriever.index.asking.consent import Consent
 from retriever.index.asking.limits import KEPT_HINT, Budget
 from retriever.index.sources.answers import Reader
@@ -21,7 +21,7 @@ from retriever.store.asking import owner_name
 from retriever.store.database import Store
 
 if TYPE_CHECKING:
-    from retriever.encoders.answers.answerer import Answer, Answerer, AnswererSpec, C
+    from retriever.encoders.answers.answerer import Answer, Answerer, C
     from retriever.encoders.answers.call import RefusableCall
 
 OnTexts = Callable[[int, int], None]
@@ -180,7 +180,7 @@ def on_wait(notify: Callable[[str], None]) -> Iterator[None]:
         Waiting.on_wait = before
 
 
-def _key(spec: "AnswererSpec") -> tuple[str, str, str]:
+def _key(spec: Place) -> tuple[str, str, str]:
     from retriever.encoders.answers.questions import PROMPT
 
     return spec.name, spec.url, PROMPT

@@ -47,14 +47,7 @@ class FaissBackend(FileBackend):
     def build(self, view: int, vectors: ViewVectors, options: BuildOptions) -> BuiltIndex:
         """Build and write the index of a view; see `VectorBackend.build`."""
         target = new_path(self.folder, view, self.suffix)
-        built = build_index(
-            vectors.ids,
-            vectors.batches,
-            vectors.dim,
-            factory=options.factory,
-            min_recall=options.min_recall,
-            device=self.device,
-        )
+        built = build_index(vectors, factory=options.factory, min_recall=options.min_recall, device=self.device)
         handle: Handle = {
             "path": target.relative_to(self.folder).as_posix(),
             "sha256": write_faiss(built.index, target),
@@ -62,8 +55,8 @@ class FaissBackend(FileBackend):
             "dim": vectors.dim,
             "probes": built.index.probes,
         }
-        size = round(built.bytes_per_vector, 1)
-        details: Handle = {"factory": built.factory, "bytes_per_vector": size, "note": built.note}
+        size = target.stat().st_size / max(built.index.size, 1)
+        details: Handle = {"factory": built.factory, "bytes_per_vector": round(size, 1), "note": built.note}
         return BuiltIndex(handle, built.recall, details)
 
     def open(self, handle: Handle) -> ListedIndex:
@@ -73,7 +66,7 @@ class FaissBackend(FileBackend):
 
     def hold(self, ids: Ids, embeddings: Embeddings) -> ListedIndex:
         """Return an exact index in half precision, as the built ones are; see `VectorBackend.hold`."""
-        return build_index(ids, [embeddings], embeddings.shape[1], factory=EXACT).index
+        return build_index(ViewVectors(ids, embeddings.shape[1], [embeddings]), factory=EXACT).index
 
     def read(self, handle: Handle) -> FaissIndex:
         """Read the index in the file of a handle; see `FileBackend.read`."""

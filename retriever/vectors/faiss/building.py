@@ -6,12 +6,11 @@ vectors give an equal file for all kinds but graphs, which FAISS builds on sever
 """
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from retriever.core.errors import UsageError
-from retriever.core.types import Embeddings, Ids
+from retriever.core.types import Embeddings
 from retriever.vectors.backend import ViewVectors
 from retriever.vectors.exact import NEAREST, SAMPLE, least_effort, overlap, queries_near, sample_rows
 from retriever.vectors.faiss import faiss
@@ -37,32 +36,22 @@ class Built:
         index: ready to search.
         factory: the FAISS factory string of what was built, which may not be the one asked for.
         recall: share of the exact ten nearest that a search finds, measured; 1 for the exact index.
-        bytes_per_vector: size in a file, ids and all.
         note: why it is not what was asked for, or nothing.
     """
 
     index: FaissIndex
     factory: str
     recall: float
-    bytes_per_vector: float
     note: str = ""
 
 
 def build_index(
-    ids: Ids,
-    batches: Iterable[Embeddings],
-    dim: int,
-    *,
-    factory: str = "auto",
-    min_recall: float = 0.95,
-    device: str = "auto",
+    vectors: ViewVectors, *, factory: str = "auto", min_recall: float = 0.95, device: str = "auto"
 ) -> Built:
     """Build an index over vectors that arrive in batches.
 
     Args:
-        ids: (n,) integers, ascending.
-        batches: float32 arrays (m, dim) of rows of length 1, together the n vectors in the order of ``ids``.
-        dim: length of a vector.
+        vectors: they are read once.
         factory: a FAISS factory string, or ``auto`` for exact search while that is quick and inverted lists beyond.
         min_recall: recall@10 that an index other than the exact one has to reach.
         device: where it will be searched; a GPU searches far more vectors exactly. Building is done on the CPU.
@@ -70,17 +59,13 @@ def build_index(
     Raises:
         UsageError: FAISS does not know the factory string, ids or vectors are not as described, or one is not finite.
     """
-    check_options(dim, min_recall=min_recall)
-    container = _container(EXACT, dim)
-    for batch in checked_batches(ViewVectors(ids, dim, batches)):
+    check_options(vectors.dim, min_recall=min_recall)
+    container = _container(EXACT, vectors.dim)
+    for batch in checked_batches(vectors):
         container.add_with_ids(batch.embeddings, batch.ids)
     exact = FaissIndex(container)
-    chosen = choose_factory(exact.size, dim, device=device) if factory == "auto" else factory
-    index, recall, note = exact, 1.0, ""
-    if chosen != EXACT:
-        index, recall, note = _approximate(exact, chosen, min_recall)
-    bytes_each = _stored_bytes(index) / max(index.size, 1)
-    return Built(index, EXACT if index is exact else chosen, recall, bytes_each, note)
+    chosen = choose_factory(exact.size, exact.dim, device=device) if factory == "auto" else factory
+    return Built(exact, EXACT, 1.0) if chosen == EXACT else _approximate(exact, chosen, min_recall)
 
 
 def check_options(dim: int, *, factory: str = "auto", min_recall: float = 0.95) -> None:
@@ -105,22 +90,23 @@ def sample_queries(exact: FaissIndex, *, size: int = SAMPLE, seed: int = 0) -> E
     return queries_near(exact.container.index.reconstruct_batch(rows), seed=seed)
 
 
-def _approximate(exact: FaissIndex, factory: str, min_recall: float) -> tuple[FaissIndex, float, str]:
-    """Return the index, its recall and a note; the exact index, with the reason, where the other one falls short."""
+def _approximate(exact: FaissIndex, factory: str, min_recall: float) -> Built:
+    """Return an index of another kind; the exact one, with the reason, where that falls short."""
     container = _container(factory, exact.dim)
     if exact.size == 0:
-        return exact, 1.0, f"{factory} cannot be trained without vectors; search is exact."
+        return Built(exact, EXACT, 1.0, f"{factory} cannot be trained without vectors; search is exact.")
     try:
         _prepare(container)
         _fill(container, exact)
         index = FaissIndex(container)
     except RuntimeError as error:
-        return exact, 1.0, f"{factory} cannot be built from {exact.size} vectors, so search is exact: {_cause(error)}"
+        note = f"{factory} cannot be built from {exact.size} vectors, so search is exact: {_cause(error)}"
+        return Built(exact, EXACT, 1.0, note)
     recall = _raise_probes(index, exact, min_recall)
     if recall >= min_recall:
-        return index, recall, ""
+        return Built(index, factory, recall)
     reached = f"{factory} finds {recall:.3f} of the ten nearest at most, below the {min_recall:g} asked for"
-    return exact, 1.0, f"{reached}; search is exact."
+    return Built(exact, EXACT, 1.0, f"{reached}; search is exact.")
 
 
 def _container(factory: str, dim: int) -> Any:  # noqa: ANN401 - a faiss.IndexIDMap
@@ -172,17 +158,6 @@ def _raise_probes(index: FaissIndex, exact: FaissIndex, min_recall: float) -> fl
         return overlap(index.search(queries, NEAREST).ids, truth)
 
     return least_effort(recall, first, index.structure.most_probes, min_recall)[1]
-
-
-def _stored_bytes(index: FaissIndex) -> int:
-    total = 0
-
-    def count(data: bytes) -> None:
-        nonlocal total
-        total += len(data)
-
-    faiss.write_index(index.container, faiss.PyCallbackIOWriter(count))
-    return total
 
 
 def _cause(error: RuntimeError) -> str:

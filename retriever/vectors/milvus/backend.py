@@ -109,13 +109,7 @@ class MilvusBackend:
 
     def open(self, handle: Handle) -> ListedIndex:
         """Open a collection once it is sure to be the one that was built, and loaded; see `VectorBackend.open`."""
-        note = Note(
-            text_of(handle, "url"),
-            text_of(handle, "collection"),
-            text_of(handle, "index"),
-            number_of(handle, "folder"),
-            number_of(handle, "view"),
-        )
+        note = Note.of(handle)
         ids = read_ids(within(self._folder, text_of(handle, "path")), text_of(handle, "sha256"))
         if len(ids) != number_of(handle, "size") or text_of(handle, "kind") not in KINDS:
             raise IndexDamagedError(
@@ -159,19 +153,19 @@ class MilvusBackend:
 
     def _point(self, view: int, handle: Handle) -> None:
         """Let the alias of a view, by which other programs find it, name a collection in one step."""
-        url, name, mark = text_of(handle, "url"), text_of(handle, "collection"), number_of(handle, "folder")
-        if mark != folder_mark(self._folder):
+        note = Note.of(handle)
+        if note.folder != folder_mark(self._folder):
             return
-        owner = hashlib.sha256(f"{text_of(handle, 'index')} {mark}".encode()).hexdigest()[:16]
-        client, alias = connect(url), f"{PREFIX}{owner}_view_{view}"
+        owner = hashlib.sha256(f"{note.index} {note.folder}".encode()).hexdigest()[:16]
+        client, alias = connect(note.url), f"{PREFIX}{owner}_view_{view}"
         failed = resolve("pymilvus:MilvusException")
-        with asking(url):
-            if alias in description_of(client, name).get("aliases", ()):
+        with asking(note.url):
+            if alias in description_of(client, note.collection).get("aliases", ()):
                 return
             try:
-                client.alter_alias(name, alias, timeout=ANSWER_SECONDS)
+                client.alter_alias(note.collection, alias, timeout=ANSWER_SECONDS)
             except failed:  # there is none yet
-                client.create_alias(name, alias, timeout=ANSWER_SECONDS)
+                client.create_alias(note.collection, alias, timeout=ANSWER_SECONDS)
 
     def _dropped(self, path: Path) -> bool:
         """Drop the collection that a file notes, if this folder made it; return whether the file may go too."""

@@ -10,14 +10,14 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from retriever.core.errors import IndexDamagedError, RetrieverError
 from retriever.core.registry import resolve
 from retriever.core.types import Embeddings, Ids
-from retriever.vectors.backend import BuildOptions, ViewVectors
+from retriever.vectors.backend import BuildOptions, Handle, ViewVectors, number_of, text_of
 from retriever.vectors.exact import exact_nearest, least_effort, overlap, picked, queries_near, sample_rows
 from retriever.vectors.files import checked_batches, reading, write_file
 from retriever.vectors.milvus.index import ID, METRIC, VECTOR, Collection, MilvusIndex
@@ -56,6 +56,12 @@ class Note:
     folder: int
     view: int
 
+    @classmethod
+    def of(cls, handle: Handle) -> Self:
+        """Return the note that a handle or a file holds; raises IndexDamagedError where it holds none."""
+        url, collection, index = (text_of(handle, key) for key in ("url", "collection", "index"))
+        return cls(url, collection, index, number_of(handle, "folder"), number_of(handle, "view"))
+
     @property
     def description(self) -> str:
         """What the collection says of itself on the server, to be compared before it is dropped."""
@@ -82,10 +88,8 @@ def read_note(path: Path) -> Note | None:
     """Return what a file notes, or None where it is no note."""
     try:
         with path.open("rb") as file:
-            stored = json.loads(file.readline(_LONGEST))
-        url, collection, index = (str(stored[key]) for key in ("url", "collection", "index"))
-        return Note(url, collection, index, int(stored["folder"]), int(stored["view"]))
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+            return Note.of(json.loads(file.readline(_LONGEST)))
+    except (OSError, ValueError, AttributeError, RecursionError, IndexDamagedError):
         return None
 
 
