@@ -244,7 +244,7 @@ def dropped(corpus: Path, reviews: int) -> dict[str, Any]:
             button.wait_for()
             preview = time.time() - began
             button.click()
-            meanwhile = page.get_by_role("link", name="it holds already")
+            meanwhile = page.get_by_role("link", name="Search the first ")
             meanwhile.wait_for(timeout=1000 * LONG)
             held = meanwhile.inner_text()
             meanwhile.click()

@@ -134,7 +134,7 @@ def passages(data: Path, limit: int, queries: int) -> Corpus:
 
 
 # A verdict reads a sample besides, and decides how much the base encoder counts.
-@patch("retriever.index.search.searcher.wants_judging", new=lambda store, view: False)
+@patch("retriever.index.search.rounds.wants_judging", new=lambda store, view: False)
 @patch("retriever.index.completing.wants_judging", new=lambda store, view: False)
 def measure(corpus: Corpus, readers: Mapping[str, Encoder], counts: Sequence[int]) -> dict[str, Any]:
     """Return agreement with the complete view and nDCG of lazy searches, by the candidates they read."""

@@ -41,6 +41,10 @@ class Sending:
     most: int
     in_all: bool = False
 
+    def covers(self, other: "Sending") -> bool:
+        """Return whether who agreed to this has agreed to another: the same work, with no more reviews."""
+        return self.what == other.what and self.most >= other.most
+
     def number(self, status: AnswersStatus) -> int:
         """Return how many reviews are sent at most, given how far the question is answered."""
         if self.in_all:

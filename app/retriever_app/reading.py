@@ -19,7 +19,7 @@ from retriever_app.components import action_button, attempt, ended, show_attempt
 from retriever_app.readers import Answered, Sending
 from retriever_app.text import plain
 
-_AGREED = "reading: agreed"  # index, question, language model and what it may be sent
+_AGREED = "reading: agreed"  # by index, question and language model, what it may be sent
 _CORRECTED = "reading: corrected"  # counts corrections
 _READ, _SEND = "Use this language model", "Send them"
 _WAIT_SECONDS = 0.6  # a page waits, so that what is quick shows no progress
@@ -79,7 +79,8 @@ def agreed(index: Index, question: str, sending: Sending) -> bool:
     place = _place(index, reader) if readers.reads(reader) else None
     if place is None:
         return True
-    return place.allowed and (index.identity, question, reader, sending) in st.session_state.get(_AGREED, ())
+    known = st.session_state.get(_AGREED, {}).get((index.identity, question, reader), ())
+    return place.allowed and any(each.covers(sending) for each in known)
 
 
 def ask_for_rest(index: Index, question: str, sending: Sending) -> None:
@@ -183,7 +184,7 @@ def _consent(
 
 
 def _agree(index: Index, question: str, reader: str, sending: Sending) -> None:
-    st.session_state.setdefault(_AGREED, set()).add((index.identity, question, reader, sending))
+    st.session_state.setdefault(_AGREED, {}).setdefault((index.identity, question, reader), set()).add(sending)
 
 
 def _begin(index: Index, question: str, place: ReaderPlace, sending: Sending) -> None:

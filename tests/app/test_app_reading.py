@@ -78,6 +78,12 @@ def test_the_page_says_how_much_goes_where():
     assert readers.grouping(1000).said(nothing) == "Grouping sends 300 reviews and the answers"
 
 
+def test_who_agreed_to_many_reviews_agreed_to_fewer_of_the_same_work():
+    assert readers.grouping(200).covers(readers.grouping(120))
+    assert not readers.grouping(120).covers(readers.grouping(200))
+    assert not SEARCHING.covers(readers.grouping(1))
+
+
 def test_what_is_written_in_the_table_goes_to_its_text_and_nothing_takes_it_back():
     texts = [(Document("a", "It  broke. " * 20), ["lid", "x"]), (Document("b", "Fine."), [])]
     first, second = readers.answer_rows(texts)
