@@ -384,11 +384,13 @@ def test_a_call_that_is_late_is_taken_apart_and_gets_more_time(model, monkeypatc
 
 @pytest.mark.parametrize("piece", [0, 3], ids=["silent", "dripping"])
 def test_a_server_that_never_ends_its_reply_is_given_up_at_the_second_limit(model, monkeypatch, piece):
-    monkeypatch.setattr(endpoint, "SECONDS", 0.2)
+    monkeypatch.setattr(endpoint, "SECONDS", 1.0)  # a busy machine takes a while to send even the first call
     over = threading.Event()
     model.piece = piece
     model.always = None if piece else waits_for(over)
-    with pytest.raises(EncoderError, match=r"took longer than 0 s to answer with org/tiny:1b.*RETRIEVER_CALL_SECONDS"):
+    with pytest.raises(
+        EncoderError, match=r"took longer than \d+ s to answer with org/tiny:1b.*RETRIEVER_CALL_SECONDS"
+    ):
         reader().answer(TEXTS, "what?")
     over.set()
     assert list(map(len, model.calls)) == [6, 1]
