@@ -50,6 +50,17 @@ def report(index, found):
     return make_report(replace(found, verdict=VERDICT), counted, MODELS, where="stars > 0")
 
 
+@pytest.mark.parametrize("kind", ["html", "md"])
+def test_a_group_whose_name_does_not_hold_has_no_share_anywhere(index, found, kind):
+    first, second = found.clusters
+    mixed = replace(found, clusters=[first, replace(second, label="such as this / that", holds=0.3)])
+    made = make_report(mixed, numbers_of(index, groups_of(mixed), ["product"]), MODELS)
+    assert [section.numbers.share is None for section in made.sections].count(True) == 1
+    text = html.unescape(render(made, kind))
+    assert text.count("such as this / that") == 2  # its quotes and its row of the table: no bar
+    assert f"{first.label}" in text
+
+
 def test_a_report_says_all_that_is_known(report):
     assert (report.question, report.name, report.where) == (MOOD, "", "(stars > 0)")
     assert report.findings == [report.caution]  # groups that need not answer the question have no say of ratings
