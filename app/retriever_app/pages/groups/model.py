@@ -97,7 +97,7 @@ def headline(found: Clustering) -> str:
 
 
 def other_numbers(found: Clustering) -> list[int]:
-    """Return the other numbers of groups that are stable, where the number was chosen."""
+    """Return the other numbers of groups to choose from, where the number was chosen."""
     ladder = () if found.choice is None else found.choice.ladder
     return [number for number in ladder if number != len(found.clusters)]
 

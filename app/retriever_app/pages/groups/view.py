@@ -148,10 +148,10 @@ def _show_groups(index: Index, drawn: Drawn, ask: Ask, chosen: tuple[int, ...], 
 
 
 def _offer_numbers(found: Clustering) -> None:
-    """Draw the other numbers of groups that are stable, where the number was chosen."""
+    """Draw the other numbers of groups to choose from, where the number was chosen."""
     if numbers := model.other_numbers(found):
         with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
-            st.caption("Also stable:", width="content")
+            st.caption("Other numbers:", width="content")
             for number in numbers:
                 choose = partial(state.change, Grouping, groups=number)
                 st.button(str(number), key=f"number {number}", type="tertiary", on_click=choose)
