@@ -1,10 +1,11 @@
-"""Texts in many voices with the answers to twelve questions, written for this project by a language model.
+"""Texts in many voices with the answers to thirteen questions, written for this project by a language model.
 
-    python recipes/voices.py FOLDER     packs the pages of a folder, VOICE.jsonl each, into voices.jsonl.gz
+    python recipes/voices.py FOLDER AREAS.jsonl    packs the pages of a folder, VOICE.jsonl each, into voices.jsonl.gz
 
-A text says most of its answers indirectly. A row is ``{"voice": ..., "text": ..., "answers": {kind: answer}}``. How
-each kind is asked stands in voice_wordings.json, with wordings that are never trained on. Every fifth voice is held out
-to measure how far a model carries over to kinds of writing that it never saw.
+A text says most of its answers indirectly; its area, such as kitchen, is that of the thing it is about. A row is
+``{"voice": ..., "text": ..., "answers": {kind: answer}}``. How each kind is asked stands in voice_wordings.json, with
+wordings that are never trained on. Every fifth voice is held out to measure how far a model carries over to kinds of
+writing that it never saw.
 """
 
 import gzip
@@ -20,7 +21,21 @@ from retriever.evaluation.rows import read_rows
 
 FILE = Path(__file__).with_name("voices.jsonl.gz")
 WORDINGS = Path(__file__).with_name("voice_wordings.json")
-KINDS = ("thing", "mood", "judgement", "fault", "reason", "who", "place", "time", "effect", "blame", "beside", "tone")
+KINDS = (
+    "thing",
+    "mood",
+    "judgement",
+    "fault",
+    "reason",
+    "who",
+    "place",
+    "time",
+    "effect",
+    "blame",
+    "beside",
+    "tone",
+    "area",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +84,12 @@ def faults(rows: Iterable[Written]) -> Iterator[str]:
 
 def main() -> None:
     """Check the pages of a folder, and pack them."""
-    folder = Path(sys.argv[1])
-    rows = [Written(**row.values) for file in sorted(folder.glob("*.jsonl")) for row in read_rows(folder, file.name)]
+    folder, sorted_things = map(Path, sys.argv[1:3])
+    areas = {row.get("thing", str): row.get("area", str) for row in read_rows(sorted_things.parent, sorted_things.name)}
+    rows = []
+    for row in (row.values for file in sorted(folder.glob("*.jsonl")) for row in read_rows(folder, file.name)):
+        answers = row["answers"]
+        rows.append(Written(row["voice"], row["text"], {**answers, "area": areas[answers["thing"]]}))
     if wrong := list(faults(rows)):
         raise SystemExit("\n".join(wrong))
     lines = "".join(

@@ -4,7 +4,7 @@ import voices
 from voices import KINDS, Written, faults, held_out, wordings
 
 
-def test_the_texts_are_many_voices_with_twelve_answers_each():
+def test_the_texts_are_many_voices_with_thirteen_answers_each():
     rows = voices.voices()
     counts = Counter(row.voice for row in rows)
     assert len(rows) >= 6000
