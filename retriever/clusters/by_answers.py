@@ -9,8 +9,9 @@ TnT-LLM (Wan et al., KDD 2024, arXiv 2403.12173) writes a taxonomy of summaries 
 2024) gives each theme a criterion and shows what meets none.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from hashlib import sha256
 
 import numpy as np
@@ -59,7 +60,7 @@ class _Groups:
         faults: why a language model wrote or placed less than it was to.
         choice: how their number was chosen, where they are of similar answers.
         stability: how well such groups hold.
-        names: (k, dim) of the categories that somebody named, each taken as an answer; empty of others.
+        names: gives those of the categories that somebody named, each taken as an answer, (k, dim); None of others.
     """
 
     categories: list[Category] = field(default_factory=list)
@@ -69,7 +70,7 @@ class _Groups:
     faults: list[str] = field(default_factory=list)
     choice: Choice | None = None
     stability: Stability | None = None
-    names: Embeddings = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
+    names: Callable[[], Embeddings] | None = None
 
     def put(self, answer: str, group: int, *, sure: bool = True) -> None:
         """Put an answer to a group."""
@@ -121,7 +122,7 @@ def by_answers(opened: Opened, shown: Source, material: Material, request: Clust
     if request.into:
         groups.made = "names"
         groups.extend(request.into)
-        (groups.names,) = encode_texts([shown], [category.name for category in request.into])
+        groups.names = cache(lambda: encode_texts([shown], [category.name for category in request.into])[0])
     elif len(phrases) <= (request.k or MOST):
         groups.extend([Category(phrase.text) for phrase in phrases])
     elif request.k == 1 or not (asking.possible and _write(asking, phrases, request, groups)):
@@ -202,9 +203,9 @@ def _place(
     near = Nearest(
         material.vectors[[first[key] for key in known]], np.array([groups.of[key] for key in known], dtype=np.int64)
     )
-    if not asking.possible:
+    if groups.names is not None and new and not asking.possible:
         empties = [number for number, category in enumerate(groups.categories) if empty_answer(category.name)]
-        near = near.beside(groups.names, empties)
+        near = near.beside(groups.names(), empties)
     unclear, comparable = [], not asking.possible or _all_known(groups, known)
     for answer in new:
         group, clear = near.place(material.vectors[first[key_of(answer)]])
@@ -247,9 +248,9 @@ def _clustering(
     places = {document.id: (number,) for document, number in zip(material.documents, numbers.tolist(), strict=True)}
     keyed = {key: order.index(number) for key, number in groups.of.items() if number in order}
     middles = directions(material.vectors, numbers, len(order))
-    for number, key in enumerate(order):  # later documents find a category that is empty by its name
-        if number not in numbers and isinstance(key, int) and len(groups.names):
-            middles[number] = groups.names[key]
+    if groups.names is not None:  # later documents find a category that is empty by its name
+        for number in np.setdiff1d(np.arange(len(order)), numbers).tolist():
+            middles[number] = groups.names()[order[number]]
     besides = [(answer, each) for answer, each in zip(answers, belongs, strict=True) if isinstance(each, str)]
     keyed |= {key_of(answer): order.index(each) for answer, each in besides}
     return Clustering(

@@ -387,6 +387,11 @@ def test_without_a_language_model_an_answer_goes_to_the_category_whose_name_is_n
     index.teaching.give_answers(WHO, {"d900": "small kettle", "d901": "9"})
     found = index.clusterings.get("things")
     assert [group(found, id) for id in ("d900", "d901")] == ["kettle", "other"]
+    index.delete(["d900", "d000", "d001"])  # no text of the lamps is left
+    add(index, "even more", "most", begin=950)
+    index.teaching.give_answers(WHO, {"d950": "tall kettle", "d951": "a new lamp"})
+    found = index.clusterings.get("things")
+    assert [group(found, id) for id in ("d950", "d951")] == ["kettle", "a lamp here"]
 
 
 def test_a_category_that_no_answer_is_in_takes_none_from_the_others(read, model):
