@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NoReturn
 import streamlit as st
 
 from retriever.core.errors import RetrieverError
-from retriever.core.results import IndexStatus, Lessons
+from retriever.core.lessons import Lessons
+from retriever.core.results import IndexStatus
 from retriever.index import profiling
 from retriever.index.asking.limits import read_limits
 from retriever.index.profiling import Columns, Profile

@@ -18,7 +18,7 @@ from retriever.core.errors import (
     ReadingLimitError,
     RetrieverError,
 )
-from retriever.core.results import Lessons
+from retriever.core.lessons import Lessons
 from retriever.core.text import counted, duration, escape_markdown
 from retriever.core.verdicts import Verdict
 

@@ -12,7 +12,7 @@ from retriever.cli.verdicts import say_ways
 from retriever.core.text import printable
 
 if TYPE_CHECKING:
-    from retriever.core.results import Held, Lessons
+    from retriever.core.lessons import Held, Lessons
     from retriever.index.verdicts.diagnosis import Diagnosis, TextPair
 
 

@@ -22,7 +22,8 @@ from retriever.clusters.reading import Sampled
 from retriever.clusters.references import ordinal
 from retriever.clusters.resemblance import Resemblance
 from retriever.core.errors import UsageError
-from retriever.core.results import SCHEMA_VERSION, KnownAnswers, Lessons
+from retriever.core.lessons import Lessons
+from retriever.core.results import SCHEMA_VERSION, KnownAnswers
 from retriever.core.types import Document
 from retriever.core.unanswered import empty_answer
 from retriever.core.verdicts import Verdict

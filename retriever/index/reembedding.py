@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from retriever.core.errors import IndexDamagedError, RetrieverError, UsageError
+from retriever.core.lessons import Lessons
 from retriever.core.protocols import Encoder
-from retriever.core.results import SCHEMA_VERSION, Lessons, OnIndexing
+from retriever.core.results import SCHEMA_VERSION, OnIndexing
 from retriever.core.types import JSON
 from retriever.index.encoding import VIEW_SETTINGS, Loader, describe, load_described
 from retriever.index.generations import build_outgrown

@@ -6,7 +6,7 @@ import pytest
 from app_checks import PATIENCE, awaited, settle, shown, whole
 from app_fakes import MOOD, documents, load_encoder
 
-from retriever.core.results import Held, Lessons
+from retriever.core.lessons import Held, Lessons
 from retriever.index.teaching.active_learning import Suggestion
 from retriever.index.teaching.labels import NONE_OF_THESE, Labels
 from retriever.index.teaching.part import Teaching

@@ -5,7 +5,8 @@ import pytest
 from app_checks import PATIENCE, awaited, settle, shown, whole
 from app_fakes import MOOD, REVIEWS, load_encoder
 
-from retriever.core.results import Held, IndexingReport, Lessons
+from retriever.core.lessons import Held, Lessons
+from retriever.core.results import IndexingReport
 from retriever.core.verdicts import Verdict
 from retriever.index import completing
 from retriever.index.search import rounds

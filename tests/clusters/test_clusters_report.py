@@ -18,7 +18,7 @@ from retriever.clusters.reading import Sampled
 from retriever.clusters.report import make_report, model_names, render, report_format, write_report
 from retriever.clusters.report_drawings import line
 from retriever.core.errors import OutputError, UsageError
-from retriever.core.results import Held, Lessons
+from retriever.core.lessons import Held, Lessons
 from retriever.core.types import Document
 from retriever.core.verdicts import LEVELS, Verdict
 

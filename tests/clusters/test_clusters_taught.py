@@ -13,7 +13,7 @@ from retriever.clusters.groups import groups_of
 from retriever.clusters.index_numbers import numbers_of
 from retriever.clusters.map import map_places, write_map
 from retriever.clusters.report import make_report, render
-from retriever.core.results import Held
+from retriever.core.lessons import Held
 from retriever.core.types import Document
 from retriever.index.teaching.labels import NONE_OF_THESE
 

@@ -14,9 +14,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from retriever.core.lessons import Held as Share
+from retriever.core.lessons import Lessons
 from retriever.core.protocols import Encoder, Tuning
-from retriever.core.results import Held as Share
-from retriever.core.results import Lessons
 from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings, Ids
 from retriever.index.sources.head import Head, from_stored

@@ -7,7 +7,8 @@ from itertools import chain, zip_longest
 import numpy as np
 
 from retriever.core.errors import InputError, UsageError
-from retriever.core.results import IndexingReport, Lessons, OnIndexing, counting
+from retriever.core.lessons import Lessons
+from retriever.core.results import IndexingReport, OnIndexing, counting
 from retriever.core.text import normal_instruction
 from retriever.core.types import Document
 from retriever.core.verdicts import Verdict

@@ -10,7 +10,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.core.results import Held
+from retriever.core.lessons import Held
 from retriever.core.similarity import normalise
 from retriever.core.types import Ids
 from retriever.index.teaching.learning import Lesson, learn

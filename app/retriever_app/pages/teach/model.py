@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from retriever.core.results import IndexingReport, Lessons
+from retriever.core.lessons import Lessons
+from retriever.core.results import IndexingReport
 from retriever.index.teaching.active_learning import Suggestion
 from retriever.index.teaching.examples import LEAST
 from retriever.index.teaching.labels import NONE_OF_THESE, Labels

@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from retriever.core.results import Lessons
+from retriever.core.lessons import Lessons
 from retriever.index.teaching.labels import NONE_OF_THESE, Labels
 from retriever.workspace import Index
 from retriever_app import cards, reading, resources, state
