@@ -168,8 +168,12 @@ def test_a_finger_scrolls_past_the_map_and_a_tap_chooses(visit):
 
 def test_the_way_back_leads_over_a_filter_to_what_was_chosen(visit):
     page = visit(f"groups?groups=2&instruction={PRODUCT}")
-    page.get_by_role("button", name="Read", exact=True).first.click()
-    page.wait_for_url(re.compile("clusters=0"))
+    read = page.get_by_role("button", name="Read", exact=True).first
+    read.wait_for()
+    stands(page)  # until then the cards move
+    rest(page)
+    read.click()
+    page.wait_for_url(re.compile("clusters="))
     rest(page)
     chosen = page.url
     page.get_by_text("5 ★", exact=True).first.click()
