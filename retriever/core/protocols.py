@@ -87,7 +87,12 @@ class Encoder(ABC):
     """Turns texts into vectors under an instruction; vectors of two fingerprints are never compared.
 
     A subclass writes `spec` and `encode_views`; the other methods are made of these.
+
+    Attributes:
+        exporter: ``module:function`` that writes an encoder of the class as a folder for other programs; empty for none.
     """
+
+    exporter = ""
 
     @property
     @abstractmethod

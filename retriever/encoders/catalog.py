@@ -14,16 +14,13 @@ from retriever.core.fingerprint import file_hash
 from retriever.core.paths import config_dir, make_folder, write_whole
 from retriever.core.registry import nearest, resolve
 from retriever.encoders.answers.places import METHOD as CHAT_METHOD
-from retriever.encoders.methods import METHODS, EncoderOptions, build
+from retriever.encoders.checkpoint_config import read_checkpoint_config
+from retriever.encoders.methods import METHODS, SENTENCE_METHODS, EncoderOptions, build
 from retriever.encoders.sources import CONFIG, MANIFEST
 
 if TYPE_CHECKING:
     from retriever.core.protocols import Encoder
 
-
-SENTENCE_METHOD = "st"
-WHOLE_MODELS = {SENTENCE_METHOD: "retriever.encoders.sentence_encoder:load"}
-"""Methods that take a model as it is, not a backbone: what loads each."""
 
 DEFAULT = "default"
 SHIPPED = "pretrained"
@@ -45,7 +42,6 @@ class CatalogEntry:
 
 CATALOG = {
     "inbedder": CatalogEntry("inbedder:smollm2-135m", "InBedder's encoding methods, chosen by pooling"),
-    "instemb": CatalogEntry("instemb:smollm2-135m", "InstEmb with untrained look-ahead tokens"),
     "plain": CatalogEntry("plain:smollm2-135m", "the bare backbone: last token or mean"),
     "minilm": CatalogEntry("st:all-minilm-l6-v2", "all-MiniLM-L6-v2, the generic peer; ignores what it is asked"),
 }
@@ -120,7 +116,7 @@ def checkpoint_folder(spec: str) -> Path | None:
 
 def _prefixes() -> list[str]:
     """List the names that can stand before the colon of ``METHOD:MODEL``."""
-    return [*METHODS, *WHOLE_MODELS]
+    return [*METHODS, *SENTENCE_METHODS]
 
 
 def _shipped_folder(name: str) -> Path:
@@ -173,18 +169,19 @@ def load_encoder(
     """
     options = EncoderOptions(**{field: value for field, value in settings.items() if value is not None})  # type: ignore[arg-type]
     spec = resolve_name(name)
-    method, _, model = spec.partition(":")
     folder = checkpoint_folder(spec)
-    if folder is None and method in WHOLE_MODELS:
-        made: Encoder = resolve(WHOLE_MODELS[method])(spec, model, options, device=device, dtype=dtype)
+    config = None if folder is None else read_checkpoint_config(folder)
+    method, _, model = spec.partition(":") if config is None else (config.method, "", config.backbone)
+    if method in SENTENCE_METHODS:
+        made: Encoder = resolve(SENTENCE_METHODS[method])(spec, config or model, options, device=device, dtype=dtype)
         return made
     from retriever.encoders.backbone import load_backbone
-    from retriever.encoders.checkpoint import load_checkpoint
+    from retriever.encoders.checkpoint import load_prompt_checkpoint
 
-    if folder is None:
+    if config is None:
         encoder = build(method, load_backbone(model, device=device, dtype=dtype), options)
     else:
-        encoder = load_checkpoint(folder, options, device=device, dtype=dtype)
+        encoder = load_prompt_checkpoint(config, options, device=device, dtype=dtype)
     encoder.backbone.pack()
     encoder.name = spec
     return encoder

@@ -9,13 +9,12 @@ README.md                  the model card
 manifest.json              SHA-256 of each of the above
 """
 
-import json
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors import SafetensorError
@@ -25,24 +24,26 @@ from torch import Tensor, no_grad
 from retriever.core.errors import CheckpointError
 from retriever.core.fingerprint import file_hash, json_hash
 from retriever.core.paths import new_folder
-from retriever.core.registry import nearest
 from retriever.encoders.backbone import Backbone, load_backbone
 from retriever.encoders.base import PromptEncoder
+from retriever.encoders.checkpoint_config import (
+    RESTORE,
+    CheckpointConfig,
+    read_checkpoint_config,
+    write_checkpoint_config,
+)
 from retriever.encoders.lora import ADAPTER, ADAPTER_CONFIG, merge, read_adapter
-from retriever.encoders.methods import METHODS, EncoderOptions, build, encoder_class
-from retriever.encoders.sources import CONFIG, ModelSource, check_manifest, write_manifest
+from retriever.encoders.methods import EncoderOptions, build, encoder_class
+from retriever.encoders.sources import write_manifest
 
 if TYPE_CHECKING:
     from peft import PeftModel
 
     from retriever.encoders.transformers_backbone import TransformersBackbone
 
-FORMAT = 1
 LAYERS_FILE = "layers.safetensors"
 MERGED = "+"
 """Stands in a digest between the backbone's and those of what a checkpoint put into it."""
-
-_RESTORE = "Restore the folder from where it came; a changed model is not used."
 
 
 def save_checkpoint(
@@ -69,14 +70,9 @@ def save_checkpoint(
             "The encoder was loaded from a checkpoint; its adapter is merged and cannot be saved again.",
             hint="Copy that checkpoint's folder.",
         )
-    config = {
-        "format": FORMAT,
-        "method": encoder.method,
-        "backbone": {"name": encoder.backbone.source.name, "digest": encoder.backbone.source.digest},
-        "options": asdict(replace(encoder.options, template=encoder.template.name)),
-    }
     with new_folder(folder) as draft:
-        (draft / CONFIG).write_text(json.dumps(config, indent=1) + "\n")
+        options = replace(encoder.options, template=encoder.template.name)
+        write_checkpoint_config(draft, encoder.method, encoder.backbone.source, options)
         if adapter is not None:
             adapter.save_pretrained(str(draft), safe_serialization=True)
             if not (draft / ADAPTER).exists():  # PEFT puts any other adapter into a folder of its own
@@ -94,14 +90,21 @@ def save_checkpoint(
 def load_checkpoint(
     folder: Path, options: EncoderOptions, *, device: str = "auto", dtype: str = "auto"
 ) -> PromptEncoder:
-    """Load a checkpoint folder.
+    """Load a checkpoint folder of a method over a language model; arguments and errors as `load_prompt_checkpoint`."""
+    return load_prompt_checkpoint(read_checkpoint_config(folder), options, device=device, dtype=dtype)
+
+
+def load_prompt_checkpoint(
+    config: CheckpointConfig, options: EncoderOptions, *, device: str = "auto", dtype: str = "auto"
+) -> PromptEncoder:
+    """Load a checkpoint whose `retriever.json` was read.
 
     Fields that differ from `EncoderOptions`' defaults override the stored ones.
 
     Raises:
         CheckpointError: a file changed, is missing, or was written for another backbone or a newer version.
     """
-    config = read_checkpoint_config(folder)
+    folder = config.folder
     backbone = load_backbone(config.backbone, device=device, dtype=dtype)
     config.require(backbone.source)
     chosen = _overridden(config.options, options)
@@ -109,53 +112,6 @@ def load_checkpoint(
         backbone = _with_layers(_with_adapter(backbone, config), folder)
         learned = read_learned(folder, encoder_class(config.method, backbone))
         return build(config.method, backbone, chosen, learned or None)
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointConfig:
-    """The contents of a checkpoint's `retriever.json`; the digest is that of the backbone it was trained on."""
-
-    folder: Path
-    method: str
-    backbone: str
-    digest: str
-    options: EncoderOptions
-
-    def require(self, source: ModelSource) -> None:
-        """Raise CheckpointError where a source is another version of the backbone the checkpoint was trained on."""
-        if source.digest != self.digest:
-            raise CheckpointError(
-                f"{self.folder} was trained on another version of {self.backbone}.",
-                hint=f"Install the backbone with digest {self.digest[:12]}.",
-            )
-
-
-def read_checkpoint_config(folder: Path) -> CheckpointConfig:
-    """Check a checkpoint's manifest and return what its `retriever.json` says.
-
-    Raises:
-        CheckpointError: a file changed or is missing, or the description is malformed or of a newer version.
-    """
-    check_manifest(folder, hint=_RESTORE)
-    try:
-        stored = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        if stored["format"] > FORMAT:
-            raise CheckpointError(
-                f"{folder} has checkpoint format {stored['format']}.", hint="Upgrade retriever to read it."
-            )
-        options = EncoderOptions(**stored["options"])
-        for field in fields(EncoderOptions):
-            value = getattr(options, field.name)
-            if isinstance(value, bool) or not isinstance(value, cast("type", field.type)):
-                raise ValueError(f"{field.name} is {value!r}")
-        named = {"method": stored["method"], **stored["backbone"]}
-        if not all(isinstance(named[key], str) for key in ("method", "name", "digest")):
-            raise ValueError("method and backbone are no names")
-        if named["method"] not in METHODS:
-            raise ValueError(nearest(named["method"], METHODS))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise CheckpointError(f"{folder / CONFIG} is malformed: {error}.", hint=_RESTORE) from error
-    return CheckpointConfig(folder, named["method"], named["name"], named["digest"], options)
 
 
 def read_learned(folder: Path, kind: type[PromptEncoder]) -> dict[str, Tensor]:
@@ -166,7 +122,7 @@ def read_learned(folder: Path, kind: type[PromptEncoder]) -> dict[str, Tensor]:
     """
     for name in kind.learned_names:
         if not (folder / learned_file(name)).exists():
-            raise CheckpointError(f"{folder} has no {learned_file(name)}.", hint=_RESTORE)
+            raise CheckpointError(f"{folder} has no {learned_file(name)}.", hint=RESTORE)
     return {name: load_file(folder / learned_file(name))[name] for name in kind.learned_names}
 
 
@@ -183,7 +139,7 @@ def reading_weights(folder: Path) -> Iterator[None]:
     except torch.OutOfMemoryError:
         raise
     except (SafetensorError, OSError, LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
-        raise CheckpointError(f"The weights in {folder} cannot be used: {error}.", hint=_RESTORE) from error
+        raise CheckpointError(f"The weights in {folder} cannot be used: {error}.", hint=RESTORE) from error
 
 
 def load_adapter(backbone: "TransformersBackbone", folder: Path, *, trainable: bool) -> "PeftModel":

@@ -44,6 +44,14 @@ METHODS = {
     "gircse": "retriever.encoders.behind_prompt:GircseEncoder",
 }
 
+"""Methods over a language model, by the class that computes each."""
+
+SENTENCE_METHODS = {
+    "st": "retriever.encoders.sentence_encoder:load",
+    "instructor": "retriever.encoders.instructor:load",
+}
+"""Methods over a sentence encoder, by the function that loads each."""
+
 
 def encoder_class(method: str, backbone: "Backbone") -> "type[PromptEncoder]":
     """Find the class that computes a method over a backbone.

@@ -82,7 +82,7 @@ class SentenceEncoder(Encoder):
         views = []
         for instruction in instructions:
             rows = np.zeros((len(unique), self.dim), dtype=np.float32)
-            for read, vectors in self.model.read(_prompts(unique, instruction)):
+            for read, vectors in self._read(unique, instruction):
                 rows[read] = vectors
                 if on_tokens is not None:
                     on_tokens(sum(lengths[row] for row in read))
@@ -94,11 +94,19 @@ class SentenceEncoder(Encoder):
         """Embed queries; a `BertEncoder` reads them without torch, which texts wait for."""
         refuse_one_string(queries)
         rows = np.zeros((len(queries), self.dim), dtype=np.float32)
-        for read, vectors in self.model.read_queries(_prompts(queries, instruction)):
+        for read, vectors in self._read_queries(queries, instruction):
             rows[read] = vectors
         unknown, by_characters = self._unknown(queries)
         rows[unknown] = by_characters
         return normalise(rows)
+
+    def _read(self, texts: Sequence[str], instruction: str) -> Iterator[tuple[Sequence[int], Embeddings]]:
+        """Yield positions of some texts and their vectors under an instruction, of any length."""
+        return self.model.read(_prompts(texts, instruction))
+
+    def _read_queries(self, queries: Sequence[str], instruction: str) -> Iterator[tuple[Sequence[int], Embeddings]]:
+        """Yield positions of some queries and their vectors under an instruction, of any length."""
+        return self.model.read_queries(_prompts(queries, instruction))
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of every text, however long."""
@@ -140,12 +148,17 @@ def load(name: str, source: str, options: EncoderOptions, *, device: str, dtype:
         UsageError: an option was given.
         EncoderError: the model or its package is missing.
     """
+    refuse_options(name, options)
+    return SentenceEncoder(source, name=name, device=device, dtype=dtype)
+
+
+def refuse_options(name: str, options: EncoderOptions) -> None:
+    """Raise a UsageError where options hold a setting that sentence encoders do not have."""
     given = replace(options, pooling=None) if options.pooling == SentenceEncoder.pooling else options
     for setting in ("steps", "look_ahead", "template", "pooling"):
         if getattr(given, setting) is not None:
             problem = f"{name} has no {setting.replace('_', '-')} to choose."
             raise UsageError(problem, hint="Its own modules fix how it pools.")
-    return SentenceEncoder(source, name=name, device=device, dtype=dtype)
 
 
 def _prompts(texts: Sequence[str], instruction: str) -> list[str]:

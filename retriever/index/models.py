@@ -8,10 +8,7 @@ from retriever.core.errors import EncoderError, UsageError
 from retriever.core.paths import new_folder, writing
 from retriever.core.registry import resolve
 from retriever.encoders import catalog
-from retriever.encoders.base import PromptEncoder
-from retriever.encoders.checkpoint import load_checkpoint
 from retriever.encoders.export import Written
-from retriever.encoders.methods import EncoderOptions
 from retriever.encoders.sources import CONFIG
 
 Format = Literal["sentence-transformers"]
@@ -46,7 +43,7 @@ def promote(folder: Path) -> Path:
         raise EncoderError(
             f"{folder} is not a retriever checkpoint.", hint="Name a folder that `retriever finetune` wrote."
         )
-    load_checkpoint(place, EncoderOptions(), device="cpu")
+    catalog.load_encoder(str(place), device="cpu")
     catalog.write_promotion(place)
     return place
 
@@ -75,12 +72,12 @@ def export(name: str, folder: Path, *, to: str = "sentence-transformers", device
     if folder.exists():
         raise UsageError(f"{folder} exists already.", hint="Choose another folder.")
     loaded = catalog.load_encoder(name, device=device, dtype="float32")
-    if not isinstance(loaded, PromptEncoder):
+    if not loaded.exporter:
         raise EncoderError(f"{loaded.spec.name} is a sentence-transformers model already.")
     with writing(folder, "OUT"), new_folder(folder) as draft:
         written: Written = resolve(loaded.exporter)(loaded, draft, folder.name)
-        card, own = written.card, catalog.checkpoint_folder(loaded.name)
+        card, own = written.card, catalog.checkpoint_folder(loaded.spec.name)
         if own is not None:
             card += f"\n# The checkpoint's own card\n\n{(own / 'README.md').read_text(encoding='utf-8')}"
         (draft / "README.md").write_text(card, encoding="utf-8")
-    return Export(loaded.name, folder, written.loader)
+    return Export(loaded.spec.name, folder, written.loader)

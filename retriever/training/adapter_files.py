@@ -16,11 +16,11 @@ from retriever.encoders.base import PromptEncoder
 from retriever.encoders.checkpoint import (
     LAYERS_FILE,
     load_adapter,
-    read_checkpoint_config,
     read_learned,
     reading_weights,
     save_checkpoint,
 )
+from retriever.encoders.checkpoint_config import read_checkpoint_config
 from retriever.encoders.lora import ADAPTER
 from retriever.encoders.methods import EncoderOptions, build, encoder_class
 from retriever.encoders.transformers_backbone import TransformersBackbone, load_trainable
@@ -121,12 +121,23 @@ def prove_active(
             model that training began from.
     """
     trained = trained_encoder(adapted, saved.method, saved.options)
-    stored = saved.encode(texts, instruction=instruction)
-    to_trained = _distance(stored, trained.encode(texts, instruction=instruction))
+    after = trained.encode(texts, instruction=instruction)
     with adapted.base() if start is None else adapted.holding(start):
         began = trained_encoder(adapted, saved.method, saved.options)
-        to_base = _distance(stored, began.encode(texts, instruction=instruction))
-    limit = SAVED_TOLERANCE[adapted.backbone.dtype]
+        before = began.encode(texts, instruction=instruction)
+    return prove_between(saved.encode(texts, instruction=instruction), after, before, adapted.backbone.dtype)
+
+
+def prove_between(stored: Embeddings, trained: Embeddings, began: Embeddings, dtype: torch.dtype) -> ActiveProof:
+    """Compare a saved model's vectors (n, d) with those of the model in memory, after its training and before.
+
+    ``dtype`` is what the model in memory runs in.
+
+    Raises:
+        CheckpointError: they are not the trained ones, or no nearer to them than to those of before.
+    """
+    to_trained, to_base = _distance(stored, trained), _distance(stored, began)
+    limit = SAVED_TOLERANCE[dtype]
     if not to_trained <= limit:
         raise CheckpointError(
             f"The saved model does not give the trained vectors: they are {to_trained:.3g} apart, {limit:.3g} allowed.",

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from retriever.training.objectives.base import BatchSettings, Learner, Objective, ObjectiveSettings
     from retriever.training.pairs import HardNegatives
     from retriever.training.rows import TrainingRow
+    from retriever.training.sentence import SentenceLearner
 
-DEFAULT = "instemb"
+DEFAULT = "instructor"
 
 MinedRows = Literal["none", "all", "positives"]
 """Which rows learn from hard negatives of an index: none, all, or those with positives."""
@@ -36,6 +37,7 @@ class TrainingMethod:
             with look-ahead tokens and InBedder without.
         base: what is trained on unless the user says.
         look_ahead: whether look-ahead tokens are trained, as many as the settings or the base have.
+        sentence: whether a sentence encoder is trained, and no language model.
         mined: which rows take hard negatives from an index.
         defaults: settings that differ from the sections' own.
         continued: those that differ beside where the base is trained already.
@@ -48,13 +50,14 @@ class TrainingMethod:
     base: str = "default"
     look_ahead: bool = False
     masked: bool = False
+    sentence: bool = False
     mined: MinedRows = "none"
     defaults: Sections = field(default_factory=dict, repr=False, hash=False)
     continued: Sections = field(default_factory=dict, repr=False, hash=False)
 
     def make_objective(
         self,
-        learner: "Learner",
+        learner: "Learner | SentenceLearner",
         rows: "Sequence[TrainingRow]",
         settings: "ObjectiveSettings",
         batch: "BatchSettings",
@@ -80,10 +83,24 @@ _OBJECTIVES = "retriever.training.objectives"
 
 _ROWS = (
     TrainingMethod(
+        "instructor",
+        objective=f"{_OBJECTIVES}.instructor:InstructorObjective",
+        settings=f"{_OBJECTIVES}.instructor:InstructorSettings",
+        encoder="instructor",
+        sentence=True,
+        defaults={
+            "adapter": {"rank": 32, "alpha": 32},
+            "batch": {"texts": 56},
+            "loop": {"learning_rate": 1.5e-3, "warmup": 0.05},
+        },
+        continued={"loop": {"learning_rate": 5e-4}},
+    ),
+    TrainingMethod(
         "instemb",
         objective=f"{_OBJECTIVES}.instemb:InstEmbObjective",
         settings=f"{_OBJECTIVES}.instemb:InstEmbSettings",
         encoder="instemb",
+        base="instemb",
         look_ahead=True,
         # Two passes a row fewer than the paper's, and contrast over the vectors that inference gives.
         defaults={
@@ -120,6 +137,7 @@ _ROWS = (
         objective=f"{_OBJECTIVES}.dicl:DiclObjective",
         settings=f"{_OBJECTIVES}.dicl:DiclSettings",
         encoder=None,
+        base="instemb",
         look_ahead=True,
         mined="positives",
         defaults={"batch": {"texts": 8}},

@@ -12,7 +12,7 @@ from retriever.core.errors import EncoderError, UsageError
 from retriever.core.prompts import TEMPLATES
 from retriever.core.protocols import Encoder
 from retriever.core.registry import resolve
-from retriever.encoders.catalog import CATALOG, WHOLE_MODELS
+from retriever.encoders.catalog import CATALOG, SENTENCE_METHODS
 from retriever.encoders.checkpoint import load_checkpoint, save_checkpoint
 from retriever.encoders.methods import DEFAULT_INSTRUCTION, METHODS, EncoderOptions, build, encoder_class
 from retriever.index.encoding import describe, view_key
@@ -30,7 +30,7 @@ INSTRUCTION = "what kind of product"
 INSTRUCTIONS = ["mood", INSTRUCTION, "which material is the handle of, in a few words", "mood"]
 SETTINGS = ("steps", "look_ahead")
 WHOLE = {"st": "sentence"}
-"""The tiny model of each row of `WHOLE_MODELS`."""
+"""The tiny model of each row of `SENTENCE_METHODS`."""
 
 
 def rows():
@@ -42,7 +42,7 @@ def rows():
         if kind.for_masked is not None:
             yield from ((method, "roberta", pooling) for pooling in kind.for_masked.poolings)
             yield method, "bert", None
-    yield from ((method, WHOLE.get(method), None) for method in WHOLE_MODELS)
+    yield from ((method, WHOLE.get(method), None) for method in SENTENCE_METHODS)
 
 
 ROWS = list(rows())
@@ -81,9 +81,9 @@ def close(vectors, expected):
 
 
 def test_every_named_encoder_is_of_a_method_of_the_tables():
-    known = {*METHODS, *WHOLE_MODELS}
+    known = {*METHODS, *SENTENCE_METHODS}
     assert {entry.spec.partition(":")[0] for entry in CATALOG.values()} <= known
-    assert set(WHOLE) == set(WHOLE_MODELS)
+    assert set(WHOLE) == set(SENTENCE_METHODS)
 
 
 @by_row

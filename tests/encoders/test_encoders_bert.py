@@ -62,7 +62,7 @@ def in_torch(folder, dtype, texts=TEXTS):
     """Vectors of the torch way, whatever the number of tokens."""
     layout = read_layout(folder)
     model = TensorBert(layout, read_weights(layout), torch.device("cpu"), dtype)
-    ids = BertEncoder(layout)._tokens.ids(texts)
+    ids = BertEncoder(layout).tokens.ids(texts)
     vectors = np.zeros((len(texts), layout.dim), dtype=np.float32)
     for pack in plan_packs(ids, 60):
         vectors[pack.rows] = model.read(pack)

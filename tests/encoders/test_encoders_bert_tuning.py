@@ -186,7 +186,7 @@ def test_what_a_step_raises_ends_it(folder):
 def test_many_texts_and_many_labels_are_learned_from_in_parts(encoder, monkeypatch, count, answers):
     texts = [f"{OPENINGS[number % 8]} {'toy ' * (number // 8)}" for number in range(count)]
     labels = np.arange(count) % answers
-    label_of = {tuple(ids): label for ids, label in zip(encoder.model._tokens.ids(texts), labels, strict=True)}
+    label_of = {tuple(ids): label for ids, label in zip(encoder.model.tokens.ids(texts), labels, strict=True)}
     assert len(label_of) == count
     seen, batches = set(), []
 

@@ -13,7 +13,8 @@ from tiny_checkpoints import save_trained
 from torch import nn
 
 from retriever.core.errors import CheckpointError, RetrieverError
-from retriever.encoders.checkpoint import load_checkpoint, read_checkpoint_config
+from retriever.encoders.checkpoint import load_checkpoint
+from retriever.encoders.checkpoint_config import read_checkpoint_config
 from retriever.encoders.methods import EncoderOptions
 from retriever.encoders.sources import check_manifest, write_manifest
 from retriever.training.adapter_files import load_trained

@@ -70,7 +70,7 @@ def test_a_text_has_one_vector_whatever_is_read_with_it(encoder):
 
 @pytest.mark.parametrize(("dtype", "least"), [(torch.float32, 1 - 1e-5), (torch.bfloat16, 0.9995)])
 def test_torch_reads_the_same(encoder, expected, monkeypatch, dtype, least):
-    made = TensorBert(encoder.model._layout, encoder.model._weights, torch.device("cpu"), dtype)
+    made = TensorBert(encoder.model.layout, encoder.model.weights, torch.device("cpu"), dtype)
     monkeypatch.setattr(encoder.model, "_tensors", made)
     assert (encoder.encode([*ODD, *TEXTS]) * expected).sum(axis=1).min() > least
 

@@ -7,13 +7,15 @@ Texts of like length stand behind each other in one row of tokens, without paddi
 a run being texts of one length; everything else takes it as a whole.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 
 from retriever.core.errors import EncoderError
 from retriever.core.protocols import Tuning
@@ -123,6 +125,9 @@ class BertWeights:
     layers: tuple[Layer, ...]
 
 
+_HEADS = ("query", "key", "value")
+
+
 def read_weights(layout: BertLayout) -> BertWeights:
     """Read a model's weights into memory as float32."""
     with safe_open(layout.folder / WEIGHTS, "numpy") as file:
@@ -137,7 +142,7 @@ def read_weights(layout: BertLayout) -> BertWeights:
 
 
 def _layer(arrays: Mapping[str, Floats], name: str) -> Layer:
-    parts = [_affine(arrays, f"{name}.attention.self.{part}") for part in ("query", "key", "value")]
+    parts = [_affine(arrays, f"{name}.attention.self.{part}") for part in _HEADS]
     return Layer(
         attention=Affine(np.concatenate([p.weight for p in parts]), np.concatenate([p.bias for p in parts])),
         mixed=_affine(arrays, f"{name}.attention.output.dense"),
@@ -150,6 +155,19 @@ def _layer(arrays: Mapping[str, Floats], name: str) -> Layer:
 
 def _affine(arrays: Mapping[str, Floats], name: str) -> Affine:
     return Affine(arrays[f"{name}.weight"], arrays[f"{name}.bias"])
+
+
+def linear_weights(weights: BertWeights) -> dict[str, Floats]:
+    """Return the weights of the linear layers under their published names, as `read_weights` reads them."""
+    arrays: dict[str, Floats] = {}
+    for number, layer in enumerate(weights.layers):
+        name = f"encoder.layer.{number}"
+        parts = np.split(layer.attention.weight, 3)
+        arrays |= {f"{name}.attention.self.{part}.weight": rows for part, rows in zip(_HEADS, parts, strict=True)}
+        arrays[f"{name}.attention.output.dense.weight"] = layer.mixed.weight
+        arrays[f"{name}.intermediate.dense.weight"] = layer.up.weight
+        arrays[f"{name}.output.dense.weight"] = layer.down.weight
+    return arrays
 
 
 class ArrayBert:
@@ -262,14 +280,49 @@ def tuned_weights(weights: BertWeights, tuning: Tuning) -> BertWeights:
         raise EncoderError(
             "The weights that examples taught the base encoder do not fit it.", hint="Teach the question again."
         )
-    factors = iter(np.split(numbers, rank * np.cumsum(sides)[:-1]))
-    return replace(weights, layers=tuple(_tuned(layer, factors, rank) for layer in weights.layers))
+    pieces = np.split(numbers, rank * np.cumsum(sides)[:-1])
+    pairs = zip(pieces[::2], pieces[1::2], strict=True)
+    return changed_weights(weights, (Factors(up.reshape(-1, rank), down.reshape(rank, -1)) for up, down in pairs))
 
 
-def _tuned(layer: Layer, factors: Iterator[Floats], rank: int) -> Layer:
+def changed_weights(weights: BertWeights, factors: Iterable[Factors]) -> BertWeights:
+    """Return a model's weights with factors added, layer by layer, of each the parts in the order of `LINEAR`."""
+    rest = iter(factors)
+    return replace(weights, layers=tuple(_changed(layer, rest) for layer in weights.layers))
+
+
+def _changed(layer: Layer, factors: Iterator[Factors]) -> Layer:
     parts = {}
     for name in LINEAR:
-        affine: Affine = getattr(layer, name)
-        up, down = next(factors).reshape(-1, rank), next(factors).reshape(rank, -1)
-        parts[name] = Affine(affine.weight + up @ down, affine.bias)
+        affine, factor = getattr(layer, name), next(factors)
+        parts[name] = Affine(affine.weight + factor.up @ factor.down, affine.bias)
     return replace(layer, **parts)
+
+
+def save_factors(path: Path, factors: Sequence[Factors]) -> None:
+    """Write a change in float16, under names such as ``layers.0.attention.up``."""
+    arrays: dict[str, Floats] = {}
+    for place, factor in enumerate(factors):
+        name = f"layers.{place // len(LINEAR)}.{LINEAR[place % len(LINEAR)]}"
+        arrays |= {f"{name}.up": factor.up, f"{name}.down": factor.down}
+    save_file({name: np.ascontiguousarray(array, dtype=np.float16) for name, array in arrays.items()}, path)
+
+
+def load_factors(path: Path, weights: BertWeights) -> list[Factors]:
+    """Read a change that `save_factors` wrote.
+
+    Raises:
+        ValueError: it does not fit the weights, or is not finite.
+    """
+    stored, factors = load_file(path), []
+    for number, layer in enumerate(weights.layers):
+        for name in LINEAR:
+            up, down = (stored.pop(f"layers.{number}.{name}.{side}").astype(np.float32) for side in ("up", "down"))
+            if (len(up), down.shape[1]) != getattr(layer, name).weight.shape or up.shape[1] != len(down):
+                raise ValueError(f"layers.{number}.{name} does not fit the model")
+            if not (np.isfinite(up).all() and np.isfinite(down).all()):
+                raise ValueError(f"layers.{number}.{name} is not finite")
+            factors.append(Factors(up, down))
+    if stored:
+        raise ValueError(f"{next(iter(stored))} is of no weight")
+    return factors

@@ -47,6 +47,7 @@ class BertLayout:
 
     Attributes:
         max_tokens: tokens of a text that are read, those put around it included.
+        positions: tokens that the model has places for, those of a question before a text included.
     """
 
     folder: Path
@@ -57,6 +58,7 @@ class BertLayout:
     epsilon: float
     pooling: _Pooling
     max_tokens: int
+    positions: int
 
 
 def read_layout(folder: Path) -> BertLayout | None:
@@ -100,6 +102,7 @@ def _layout(folder: Path) -> BertLayout | None:
         epsilon=float(model["layer_norm_eps"]),
         pooling=pooling,
         max_tokens=min(int(limit), int(model["max_position_embeddings"])),
+        positions=int(model["max_position_embeddings"]),
     )
 
 

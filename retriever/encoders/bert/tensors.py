@@ -34,10 +34,19 @@ def quick_dtype(device: torch.device) -> torch.dtype:
 class TensorBert(nn.Module):
     """Computes the pooled vectors of packs in torch.
 
-    In any number format, embeddings are added up and states pooled in float32.
+    In any number format, embeddings are added up and states pooled in float32. A model that is ``trained`` keeps its
+    weights as they are, so that a change can be put beside them.
     """
 
-    def __init__(self, layout: BertLayout, weights: BertWeights, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        layout: BertLayout,
+        weights: BertWeights,
+        device: torch.device,
+        dtype: torch.dtype,
+        *,
+        trained: bool = False,
+    ) -> None:
         super().__init__()
         self._layout = layout
         self._device, self._dtype = device, dtype
@@ -45,7 +54,8 @@ class TensorBert(nn.Module):
         self._words, self._places = (_tensor(table).to(device) for table in (weights.words, weights.places))
         self._norm = _norm(weights.norm, layout.epsilon).to(device)
         self.layers = nn.ModuleList(_TensorLayer(layer, layout) for layer in weights.layers).to(device, dtype)
-        pack_linear_layers(self.layers)
+        if not trained:
+            pack_linear_layers(self.layers)
 
     @torch.inference_mode()
     def read(self, pack: Pack) -> Embeddings:
@@ -89,9 +99,21 @@ class _TensorLayer(nn.Module):
         for run in pack.runs:
             parts = projected[run.tokens].view(run.texts, run.length, 3, self._heads, -1)
             queries, keys, values = parts.permute(2, 0, 3, 1, 4)  # (t, heads, n, width) each
-            taken = functional.scaled_dot_product_attention(queries, keys, values)
+            taken = _attended(queries, keys, values)
             mixed[run.tokens] = taken.transpose(1, 2).reshape(-1, mixed.shape[1])
         return mixed
+
+
+def _attended(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    """Return what queries take from values, all (t, heads, n, width).
+
+    On a CPU the fused kernel's backward pass takes several times as long as the plain one's.
+    """
+    if not (torch.is_grad_enabled() and queries.requires_grad and queries.device.type == "cpu"):
+        return functional.scaled_dot_product_attention(queries, keys, values)
+    scores = queries @ keys.transpose(-1, -2) * queries.shape[-1] ** -0.5
+    taken: Tensor = scores.softmax(dim=-1) @ values
+    return taken
 
 
 def _linear(affine: Affine) -> nn.Linear:
@@ -136,9 +158,8 @@ def tune(
     ``texts`` are n sequences of tokens with labels (n,), two or more of each label; the weights stay as they are, and
     ``on_step`` is called after every step of AdamW.
     """
-    model = TensorBert(layout, weights, device, torch.float32)
-    generator = torch.Generator().manual_seed(0)
-    changes = [_put(layer, name, generator) for layer in model.layers for name in LINEAR]
+    model = TensorBert(layout, weights, device, torch.float32, trained=True)
+    changes = put_changes(model, RANK, torch.Generator().manual_seed(0))
     optimiser = torch.optim.AdamW([factor for change in changes for factor in (change.up, change.down)], lr=RATE)
     cut = [row[:MOST_TOKENS] for row in texts]
     for batch in _batches(labels, steps):
@@ -150,31 +171,39 @@ def tune(
         optimiser.step()
         if on_step is not None:
             on_step()
-    return [Factors(change.up.detach().cpu().numpy(), change.down.detach().cpu().numpy()) for change in changes]
+    return [change.factors() for change in changes]
 
 
-class _Changed(nn.Module):
-    """A linear layer with a low-rank change beside it, which is nought at first."""
+class Changed(nn.Module):
+    """A linear layer with a low-rank change beside it in float32, which is nought at first."""
 
-    def __init__(self, linear: nn.Linear, generator: torch.Generator) -> None:
+    def __init__(self, linear: nn.Linear, rank: int, generator: torch.Generator) -> None:
         super().__init__()
         out, inner = linear.weight.shape
         self.linear = linear
-        drawn = torch.randn(RANK, inner, generator=generator) / inner**0.5
+        drawn = torch.randn(rank, inner, generator=generator) / inner**0.5
         self.down = nn.Parameter(drawn.to(linear.weight.device))
-        self.up = nn.Parameter(torch.zeros(out, RANK, device=linear.weight.device))
+        self.up = nn.Parameter(torch.zeros(out, rank, device=linear.weight.device))
 
     def forward(self, states: Tensor) -> Tensor:
         """Return the layer's product and the change's."""
-        product: Tensor = self.linear(states) + functional.linear(functional.linear(states, self.down), self.up)
+        down, up = self.down.to(states.dtype), self.up.to(states.dtype)
+        product: Tensor = self.linear(states) + functional.linear(functional.linear(states, down), up)
         return product
 
+    def factors(self) -> Factors:
+        """Return a copy of the change as it is now."""
+        return Factors(*(side.detach().cpu().numpy().copy() for side in (self.up, self.down)))
 
-def _put(layer: nn.Module, name: str, generator: torch.Generator) -> _Changed:
-    """Put a change beside a linear layer, and return it."""
-    changed = _Changed(getattr(layer, name), generator)
-    setattr(layer, name, changed)
-    return changed
+
+def put_changes(model: TensorBert, rank: int, generator: torch.Generator) -> list[Changed]:
+    """Put a change beside every linear layer of a model, and return them layer by layer, in the order of `LINEAR`."""
+    changes = []
+    for layer in model.layers:
+        for name in LINEAR:
+            changes.append(Changed(getattr(layer, name), rank, generator))
+            setattr(layer, name, changes[-1])
+    return changes
 
 
 def _batches(labels: Ids, steps: int) -> Iterator[Ids]:

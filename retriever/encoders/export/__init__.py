@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retriever.core.errors import EncoderError
-from retriever.encoders.base import PromptEncoder
+from retriever.core.protocols import Encoder
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +23,13 @@ class Written:
     card: str
 
 
-def card_facts(encoder: PromptEncoder, name: str) -> dict[str, object]:
+def card_facts(encoder: Encoder, name: str) -> dict[str, object]:
     """Collect the facts that every card states of an encoder, which goes into a folder of the given name."""
     return {
         "name": name,
-        "spec": f"`{encoder.name}`",
-        "instruction": f"*{encoder.options.default_instruction}*",
-        "text": encoder.max_text_tokens,
+        "spec": f"`{encoder.spec.name}`",
+        "instruction": f"*{encoder.spec.default_instruction}*",
+        "text": encoder.spec.max_text_tokens,
     }
 
 
@@ -42,7 +42,7 @@ PROBES = {
 """Texts by instruction, short beside long; an empty instruction is the default one."""
 
 
-def check_probes(encoder: PromptEncoder, exported: Callable[[list[str], str], NDArray[np.float32]]) -> None:
+def check_probes(encoder: Encoder, exported: Callable[[list[str], str], NDArray[np.float32]]) -> None:
     """Compare an encoder with what was made of it.
 
     The encoder is one in float32; ``exported`` gives the vectors (n, dim) of texts under an instruction.
@@ -55,7 +55,7 @@ def check_probes(encoder: PromptEncoder, exported: Callable[[list[str], str], ND
         if not apart.max() <= TOLERANCE:
             worst = int(apart.argmax())
             raise EncoderError(
-                f"{encoder.name or encoder.method} cannot be exported: its vector of {texts[worst][:40]!r} would be "
+                f"{encoder.spec.label} cannot be exported: its vector of {texts[worst][:40]!r} would be "
                 f"{apart[worst]:.2g} off.",
                 hint="Its model or tokenizer does what the exported form cannot repeat; use retriever.load_encoder.",
             )

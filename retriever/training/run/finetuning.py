@@ -18,12 +18,9 @@ from retriever.core.errors import TrainingError, TrainingInterrupted, UsageError
 from retriever.core.paths import new_folder
 from retriever.core.protocols import Encoder
 from retriever.encoders.catalog import load_encoder, write_promotion
-from retriever.encoders.checkpoint import load_checkpoint
-from retriever.encoders.methods import EncoderOptions
 from retriever.encoders.sources import write_manifest
 from retriever.evaluation.general import general_score
 from retriever.evaluation.scores import Score
-from retriever.training.adapter_files import prove_active, save_trained
 from retriever.training.checkpoints import LOSSES_FILE
 from retriever.training.config import FinetuneConfig, read_config
 from retriever.training.from_index import mine_index
@@ -31,6 +28,7 @@ from retriever.training.loop import TrainingResult
 from retriever.training.methods import METHODS, TrainingMethod
 from retriever.training.negatives import MiningOptions
 from retriever.training.rows import TrainingRow, read_training_rows
+from retriever.training.run.bases import Base, is_trained, load_base
 from retriever.training.run.report import (
     CONFIG_FILE,
     CURVES_FILE,
@@ -49,7 +47,7 @@ from retriever.training.run.scores import (
     judge,
 )
 from retriever.training.run.stages import FUSION, Announce, Assignment, OnProgress, saved_states, stage_of, train
-from retriever.training.run.start import Base, is_trained, load_base, prepare
+from retriever.training.run.start import prepare
 from retriever.training.settings import Positive, Settings
 
 REPORT = "finetune.json"
@@ -132,7 +130,7 @@ def finetune(
         report = _report(request, assignment, stages, notes)
         if not all(stage.finished for stage in stages.values()):
             return report
-        draft = _save_draft(request, assignment.base)
+        draft = _save_draft(request, assignment)
         judgement = _judge(request, assignment, task, draft, say)
         report = replace(report, judgement=judgement)
         with _writing(request), new_folder(request.output) as folder:
@@ -179,7 +177,7 @@ def _assign(request: FinetuneRequest, say: Announce) -> tuple[Assignment, list[s
     config = _settings(request, training_rows.rows)
     say("loading the model")
     base = load_base(request.base, config, device=request.device, dtype=request.dtype)
-    data = prepare(training_rows, base.learner.tokeniser.tokenizer, config.data)
+    data = prepare(training_rows, base.tokens, config.data)
     notes = [*data.notes, *_continued(base)]
     mined = None
     if request.index is not None:
@@ -227,9 +225,7 @@ def check_minable(method: TrainingMethod, rows: Sequence[TrainingRow]) -> None:
 def _continued(base: Base) -> list[str]:
     if not base.continued:
         return []
-    shape = base.adapted.settings
-    size = f"rank {shape.rank}" if shape.kind == "lora" else f"{shape.layers} layers"
-    return [f"{base.name} is trained further with its own {size} and {shape.look_ahead} look-ahead tokens."]
+    return [f"{base.name} is trained further with its own {base.shape}."]
 
 
 def _report(
@@ -240,7 +236,7 @@ def _report(
         output=request.output,
         config=assignment.config,
         data=assignment.data,
-        base={"name": base.name, "spec": base.spec, "backbone": base.adapted.backbone.source.name},
+        base={"name": base.name, "spec": base.spec, "backbone": base.backbone},
         command=request.command,
         step=sum(result.position.step for result in results),
         steps=sum(result.steps for result in results),
@@ -250,13 +246,13 @@ def _report(
     )
 
 
-def _save_draft(request: FinetuneRequest, base: Base) -> Path:
+def _save_draft(request: FinetuneRequest, assignment: Assignment) -> Path:
     """Write the trained model beside its states."""
     draft = request.folder / DRAFT
     with _writing(request):
         if draft.exists():  # of a run that was stopped while it measured
             shutil.rmtree(draft)
-        save_trained(base.adapted, draft, method=base.method, options=base.options)
+        assignment.base.save(draft, assignment.data.train)
     return draft
 
 
@@ -274,10 +270,9 @@ def _judge(
         return scores, [search.find(encoder) for search in searches]
 
     loading = {"device": request.device, "dtype": request.dtype}
-    saved = load_checkpoint(draft, EncoderOptions(), **loading)
+    saved = load_encoder(str(draft), **loading)
     texts = list(dict.fromkeys(row.text for row in rows))[:_PROVEN_TEXTS]
-    proof = prove_active(saved, base.adapted, texts, start=base.start, instruction=rows[0].instruction)
-    saved.backbone.pack()
+    proof = base.prove(saved, texts, rows[0].instruction)
     after, found_after = measured(saved, "after")
     del saved  # two models at a time are enough
     before, found_before = measured(load_encoder(base.spec, **loading), "before")

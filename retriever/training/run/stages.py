@@ -14,8 +14,7 @@ from retriever.core.protocols import Encoder
 from retriever.core.types import JSON
 from retriever.encoders.catalog import load_encoder
 from retriever.training.config import FinetuneConfig
-from retriever.training.loop import LoopSettings, StepProgress, Trainer, TrainingResult
-from retriever.training.merging import merged
+from retriever.training.loop import Backward, LoopSettings, StepProgress, Trainer, TrainingResult
 from retriever.training.objectives.base import Objective
 from retriever.training.objectives.distillation import (
     BASE_TEACHER,
@@ -26,7 +25,8 @@ from retriever.training.objectives.distillation import (
 )
 from retriever.training.pairs import HardNegatives
 from retriever.training.rows import TrainingRow
-from retriever.training.run.start import Base, FinetuneData
+from retriever.training.run.bases import Base, PromptBase
+from retriever.training.run.start import FinetuneData
 
 FUSION, OBJECTIVE, SIMILARITY = "fusion", "objective", "similarity"
 
@@ -50,14 +50,15 @@ class Assignment:
         """Describe all that a run must repeat to go on, the loop's own settings aside: the machine's part of it too."""
         config = {name: value for name, value in self.config.to_json().items() if name != "loop"}
         negatives = [list(texts) for texts in self.mined or ()]
+        device, dtype = self.base.place
         return {
             "stage": stage,
             "method": self.config.method.name,
             "seed": self.config.data.seed,
             "data": self.data.digest,
             "base": self.base.digest,
-            "dtype": str(self.base.adapted.backbone.dtype),
-            "device": self.base.adapted.backbone.device.type,
+            "dtype": str(dtype),
+            "device": device.type,
             "torch": torch.__version__,
             "teachers": {section: teacher.fingerprint for section, teacher in teachers.items()},
             "config": config,
@@ -96,8 +97,8 @@ def train(
             announce("reading texts whose similarities are kept, before the first step")
         objective = _objective(assignment, name, teachers)
         trainer = Trainer(
-            assignment.base.adapted.parameters,
-            merged(assignment.base.adapted.backbone)(objective.backward),
+            assignment.base.learner.adapted.parameters,
+            _backward(assignment.base, objective),
             objective.batches,
             loop,
             folder / name,
@@ -110,6 +111,14 @@ def train(
         if not stages[name].finished:
             break
     return stages
+
+
+def _backward(base: Base, objective: Objective) -> Backward:
+    def backward(batch: Sequence[int]) -> Mapping[str, float]:
+        with base.quick():
+            return objective.backward(batch)
+
+    return backward
 
 
 def saved_states(folder: Path) -> list[Path]:
@@ -135,10 +144,10 @@ def _teachers(assignment: Assignment, stage: str) -> dict[str, Encoder]:
     For the fusion that is the checkpoint as it was before it was trained further; a bare model needs none.
     """
     config, base = assignment.config, assignment.base
-    backbone = base.adapted.backbone
-    device = str(backbone.device)
+    place, number_format = base.place
+    device = str(place)
     if stage == FUSION:
-        dtype = str(backbone.dtype).removeprefix("torch.")
+        dtype = str(number_format).removeprefix("torch.")
         return {FUSION: load_encoder(base.spec, device=device, dtype=dtype)} if base.continued else {}
     names = {}
     if config.objective.taught_by:
@@ -149,22 +158,23 @@ def _teachers(assignment: Assignment, stage: str) -> dict[str, Encoder]:
 
 
 def _objective(assignment: Assignment, stage: str, teachers: Mapping[str, Encoder]) -> Objective:
-    config, learner, rows = assignment.config, assignment.base.learner, assignment.data.train
-    steps = assignment.base.options.steps
-    if stage == FUSION and config.fusion is not None:
-        return _fusion(assignment, config.fusion, teachers.get(FUSION))
+    config, base, rows = assignment.config, assignment.base, assignment.data.train
+    if stage == FUSION and config.fusion is not None and isinstance(base, PromptBase):
+        return _fusion(assignment, base, config.fusion, teachers.get(FUSION))
     objective = config.method.make_objective(
-        learner, rows, config.objective, config.batch, mined=assignment.mined, teacher=teachers.get(OBJECTIVE)
+        base.learner, rows, config.objective, config.batch, mined=assignment.mined, teacher=teachers.get(OBJECTIVE)
     )
-    if config.similarity is None or SIMILARITY not in teachers:
+    if config.similarity is None or SIMILARITY not in teachers or not isinstance(base, PromptBase):
         return objective
-    teacher, held = teachers[SIMILARITY], config.batch.held_tokens
-    return SimilarityObjective(objective, learner, rows, config.similarity, teacher, held_tokens=held, steps=steps)
+    teacher, held, steps = teachers[SIMILARITY], config.batch.held_tokens, base.options.steps
+    return SimilarityObjective(objective, base.learner, rows, config.similarity, teacher, held_tokens=held, steps=steps)
 
 
-def _fusion(assignment: Assignment, settings: FusionSettings, before: Encoder | None) -> FusionObjective:
+def _fusion(
+    assignment: Assignment, base: PromptBase, settings: FusionSettings, before: Encoder | None
+) -> FusionObjective:
     """Return the second stage: every text under its questions and, as plain search reads it, under none."""
-    learner, steps = assignment.base.learner, assignment.base.options.steps
+    learner, steps = base.learner, base.options.steps
     prompts = list(_prompts(assignment.data.train))
     texts, instructions = [text for text, _ in prompts], [instruction for _, instruction in prompts]
     targets = fused_targets(learner, texts, instructions, settings, steps=steps, base=before)

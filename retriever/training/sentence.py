@@ -1,0 +1,125 @@
+"""A sentence encoder in training: a low-rank change beside its weights, read as `InstructorEncoder` will read it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from retriever.core.errors import UsageError
+from retriever.encoders.bert.arrays import LINEAR, Factors, plan_packs
+from retriever.encoders.bert.encoder import BertTokens
+from retriever.encoders.bert.tensors import Changed, TensorBert, put_changes, quick_dtype
+from retriever.encoders.device import pick_device, pick_dtype
+from retriever.encoders.instructor import Change, InstructorEncoder
+from retriever.training.adapters import AdapterSettings
+
+READ_TOKENS = 2048
+"""Most tokens of one forward pass, so that activations stay in the processor's caches."""
+
+
+class AdaptedSentenceEncoder:
+    """An encoder whose low-rank change is trained; its other weights stay as they are.
+
+    Args:
+        encoder: what training goes on from; a checkpoint keeps the rank of its change.
+        settings: the rank of a new change; nothing else of it is meant for such an encoder.
+        max_text_tokens: texts are cut to so many.
+        seed: of what a new change starts from.
+
+    Raises:
+        UsageError: the number format is float16, in which gradients vanish.
+    """
+
+    def __init__(
+        self,
+        encoder: InstructorEncoder,
+        settings: AdapterSettings,
+        *,
+        max_text_tokens: int,
+        seed: int,
+        device: str = "auto",
+        dtype: str = "auto",
+    ) -> None:
+        self.encoder = encoder
+        self.device = pick_device(device)
+        self.dtype = quick_dtype(self.device) if dtype == "auto" else pick_dtype(dtype, self.device)
+        if self.dtype == torch.float16:
+            raise UsageError("float16 gradients vanish.", hint="Train in bfloat16 or float32 (--dtype).")
+        self.tokens: BertTokens = encoder.published.tokens.limited(max_text_tokens)
+        begun = None if encoder.change is None else encoder.change.factors
+        rank = settings.rank if begun is None else len(begun[0].down)
+        self.settings = AdapterSettings(rank=rank, alpha=rank)
+        published = encoder.published
+        self._model = TensorBert(published.layout, published.weights, self.device, self.dtype, trained=True)
+        self._changes = put_changes(self._model, rank, torch.Generator().manual_seed(seed))
+        for change, factor in zip(self._changes, begun or (), strict=begun is not None):
+            _set(change, factor)
+
+    @property
+    def parameters(self) -> dict[str, nn.Parameter]:
+        """The trained parameters by name, all float32, in an order that does not change."""
+        named: dict[str, nn.Parameter] = {}
+        for place, change in enumerate(self._changes):
+            name = f"layers.{place // len(LINEAR)}.{LINEAR[place % len(LINEAR)]}"
+            named |= {f"{name}.up": change.up, f"{name}.down": change.down}
+        return named
+
+    @property
+    def values(self) -> dict[str, Tensor]:
+        """A copy of the trained parameters' values by name, which `holding` puts back."""
+        return {name: parameter.detach().clone() for name, parameter in self.parameters.items()}
+
+    @contextmanager
+    def holding(self, values: Mapping[str, Tensor]) -> Iterator[None]:
+        """Within the block those of the trained parameters that ``values`` names have other values."""
+        parameters = {name: parameter for name, parameter in self.parameters.items() if name in values}
+        own = {name: parameter.data for name, parameter in parameters.items()}
+        try:
+            for name, parameter in parameters.items():
+                parameter.data = values[name]
+            yield
+        finally:
+            for name, parameter in parameters.items():
+                parameter.data = own[name]
+
+    def read(self, texts: Sequence[str], instructions: Sequence[str]) -> Tensor:
+        """Return the vectors (n, d) of texts, each under the instruction beside it, of length 1."""
+        default = self.encoder.options.default_instruction
+        asked = (instruction.strip() or default for instruction in instructions)
+        ids = [self.tokens.ids([text], question)[0] for text, question in zip(texts, asked, strict=True)]
+        rows: list[int] = []
+        read = []
+        for pack in plan_packs(ids, READ_TOKENS):
+            rows += pack.rows
+            read.append(self._model(pack))
+        order = torch.tensor(rows, device=self.device).argsort()
+        return functional.normalize(torch.cat(read)[order])
+
+    def trained(self, answers: Sequence[str]) -> InstructorEncoder:
+        """Return the encoder as the training has it now; its words are taken from its own answers and these."""
+        known = dict.fromkeys([*self.encoder.answers, *map(str.casefold, answers)])
+        return self.encoder.changed(Change([change.factors() for change in self._changes], tuple(known)))
+
+
+def _set(change: Changed, factors: Factors) -> None:
+    with torch.no_grad():
+        for parameter, values in ((change.up, factors.up), (change.down, factors.down)):
+            parameter.copy_(torch.from_numpy(values))
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceLearner:
+    """The encoder in training; the seed is that of everything that is drawn."""
+
+    adapted: AdaptedSentenceEncoder
+    seed: int
+
+    def published(self, texts: Sequence[str]) -> Tensor:
+        """Return the vectors (n, d) of texts as the encoder that training began with was published."""
+        adapted, rows = self.adapted, torch.zeros(len(texts), self.adapted.encoder.dim)
+        for read, vectors in adapted.encoder.published.read(texts):
+            rows[list(read)] = torch.from_numpy(vectors)
+        return functional.normalize(rows).to(adapted.device)
