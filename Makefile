@@ -9,6 +9,7 @@ QUERY := it stopped working after a few days
 
 # Where the training data lies, how many texts are learned from, and how long one piece of the training may take.
 DATA ?= data
+KINDS ?= data2
 TEXTS ?= 6400
 MINUTES ?= 90
 
@@ -89,7 +90,7 @@ KEEP_MEMORY := $(if $(JEMALLOC),LD_PRELOAD=$(JEMALLOC) MALLOC_CONF=$(MALLOC))
 # The pieces are in recipes/pieces.py, each going on from the one before. A piece stops after MINUTES and goes on when
 # `make train` is called again; what is finished is put into the package.
 train: setup
-	$(KEEP_MEMORY) $(BIN)/python recipes/train.py $(DATA) --texts $(TEXTS) --minutes $(MINUTES)
+	$(KEEP_MEMORY) $(BIN)/python recipes/train.py $(DATA) $(KINDS) --texts $(TEXTS) --minutes $(MINUTES)
 
 clean:
 	rm -rf .venv build dist *.egg-info

@@ -11,11 +11,13 @@ class Rows:
         share: numerator and denominator of the share of all texts that `mixture.py` asks about.
         seed: of what is drawn.
         finding: whether rows that look for something are beside them.
+        kinds: whether rows of many kinds of question are beside them, and texts in many voices.
     """
 
     share: tuple[int, int]
     seed: int
     finding: bool = False
+    kinds: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +38,15 @@ ROWS = {
     "rows-2": Rows((3, 4), 1),
     "rows-3": Rows((1, 2), 2),
     "rows-4": Rows((1, 7), 3, finding=True),
+    "answers": Rows((15, 4), 0, kinds=True),
 }
 PIECES = {
-    "default": Piece("rows", "default", "instemb:smollm2-135m"),
-    "default-2": Piece("rows-2", "further", "build/default"),
-    "default-3": Piece("rows-4", "finding", "build/default-2", keep=0.4),
-    "gircse": Piece("rows-2", "gircse", "build/default-2"),
+    "default": Piece("answers", "instructor", "instructor:all-minilm-l6-v2"),
+    "instemb": Piece("rows", "instemb", "instemb:smollm2-135m"),
+    "instemb-2": Piece("rows-2", "further", "build/instemb"),
+    "instemb-3": Piece("rows-4", "finding", "build/instemb-2", keep=0.4),
+    "gircse": Piece("rows-2", "gircse", "build/instemb-2"),
     "gircse-2": Piece("rows-3", "gircse-further", "build/gircse"),
 }
-MODELS = {"default": ("default", "default-2", "default-3"), "gircse": ("gircse", "gircse-2")}
+MODELS = {"default": ("default",), "instemb": ("instemb", "instemb-2", "instemb-3"), "gircse": ("gircse", "gircse-2")}
 """The pieces of what ships, in order."""

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from finding import FINDING
+from kinds import FILES
 from mixture import SOURCES
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -31,10 +32,15 @@ KEPT = (
     "adapter_config.json",
     "adapter_model.safetensors",
     "look_ahead.safetensors",
+    "low_rank.safetensors",
+    "answers.txt",
     "finetune.toml",
     "curves.svg",
 )
 NAMES = {"minilm": "all-MiniLM-L6-v2 (Apache-2.0)"}
+BASES = {"instructor": "sentence-transformers/all-MiniLM-L6-v2"}
+"""What methods are trained on; a language model where they say nothing else."""
+LANGUAGE_MODEL = "HuggingFaceTB/SmolLM2-135M-Instruct"
 
 
 def put(name: str, folders: Sequence[Path], *, keep: float = 0.0) -> Path:
@@ -106,17 +112,18 @@ class Piece:
 def card(name: str, pieces: Sequence[Piece]) -> str:
     """Return the card of a shipped model as Markdown."""
     last = pieces[-1].report
+    base = BASES.get(last["method"], LANGUAGE_MODEL)
     lines = [
         "---",
         "library_name: retriever",
         "license: apache-2.0",
-        "base_model: HuggingFaceTB/SmolLM2-135M-Instruct",
+        f"base_model: {base}",
         "pipeline_tag: feature-extraction",
         "---",
         "",
         f"# {name}",
         "",
-        f"The `{name}` encoder of `retriever`: {last['method']} on SmolLM2-135M-Instruct, an adapter of rank "
+        f"The `{name}` encoder of `retriever`: {last['method']} on {base.rpartition('/')[2]}, an adapter of rank "
         f"{last['config']['adapter']['rank']}.",
         "",
         "## Scores",
@@ -166,7 +173,7 @@ def data(pieces: Sequence[Piece]) -> list[str]:
     for counts, piece in zip(used, pieces, strict=True):
         for file in piece.report["data"]["files"]:
             counts[Path(file["name"]).stem.removeprefix(FINDING)] += file["rows"]
-    known = {source.name: (source.file, source.licence) for source in SOURCES}
+    known = {source.name: (source.file, source.licence) for source in (*SOURCES, *FILES)}
     if unknown := set().union(*used) - known.keys():
         raise UsageError(
             f"No licence is known of {', '.join(sorted(unknown))}.", hint="Name it where its rows are made."

@@ -1,9 +1,9 @@
 """Make the rows and train the shipped models, piece by piece; `make train` runs this.
 
-    python recipes/train.py DATA --texts 6400 --minutes 90
+    python recipes/train.py DATA KINDS --texts 6400 --minutes 90
 
-DATA holds the files that NOTICE names. Finished rows and pieces stay in `build`, so that a run which was stopped goes
-on with the same command; the exit code is 3 until all is done.
+DATA holds the files that NOTICE names, KINDS what `kinds.py` reads. Finished rows and pieces stay in `build`, so that a
+run which was stopped goes on with the same command; the exit code is 3 until all is done.
 """
 
 import argparse
@@ -31,6 +31,7 @@ def main() -> int:
     """Parse the options, make what rows there are not yet, and train for so many minutes a piece."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
+    parser.add_argument("kinds", type=Path)
     parser.add_argument("--texts", type=int, default=6400, help="Texts of the first rows.")
     parser.add_argument("--minutes", type=float, default=90, help="Of one piece in one call.")
     options = parser.parse_args()
@@ -39,7 +40,7 @@ def main() -> int:
     try:
         for name in ROWS:
             if not (BUILD / name).exists():
-                make_rows(name, BUILD / name, options.data, texts=options.texts)
+                make_rows(name, BUILD / name, options.data, options.kinds, texts=options.texts)
         for name, pieces in MODELS.items():
             if not train(name, minutes=options.minutes):
                 return NOT_DONE
@@ -50,13 +51,14 @@ def main() -> int:
     return 0
 
 
-def make_rows(name: str, out: Path, data: Path, *, texts: int) -> None:
+def make_rows(name: str, out: Path, data: Path, kinds: Path, *, texts: int) -> None:
     """Write a folder of rows; it appears when all of them are there.
 
     Args:
         name: of `pieces.ROWS`.
         out: the folder.
         data: the files that NOTICE names.
+        kinds: what `kinds.py` reads.
         texts: of the first rows.
 
     Raises:
@@ -69,6 +71,8 @@ def make_rows(name: str, out: Path, data: Path, *, texts: int) -> None:
     commands: list[list[object]] = [["mixture.py", data, draft, *drawn]]
     if rows.finding:
         commands.append(["finding.py", data, draft, *drawn])
+    if rows.kinds:
+        commands.append(["kinds.py", kinds, draft, "--seed", rows.seed])
     for script, *arguments in commands:
         done = subprocess.run([sys.executable, str(RECIPES / str(script)), *map(str, arguments)], check=False)
         if done.returncode:

@@ -89,7 +89,7 @@ class Encoder(ABC):
     A subclass writes `spec` and `encode_views`; the other methods are made of these.
 
     Attributes:
-        exporter: ``module:function`` that writes an encoder of the class as a folder for other programs; empty for none.
+        exporter: ``module:function`` that writes such an encoder as a folder for other programs; empty for none.
     """
 
     exporter = ""

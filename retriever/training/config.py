@@ -114,15 +114,21 @@ def default_config(method: TrainingMethod, *, rows: int, continued: bool = False
 
 
 def read_config(
-    path: Path | None, method: str | None, *, rows: int, continued: Callable[[TrainingMethod], bool] = lambda _: False
+    path: Path | None,
+    method: str | None,
+    *,
+    rows: int,
+    usual: str = DEFAULT,
+    continued: Callable[[TrainingMethod], bool] = lambda _: False,
 ) -> FinetuneConfig:
     """Return the settings of a TOML file over the method's defaults.
 
     Args:
         path: sections ``[adapter] [loop] [batch] [objective] [data] [similarity] [fusion]`` and, above them,
             ``method``; None for the defaults alone.
-        method: the name of how to train; None takes the file's, or InstEmb.
+        method: the name of how to train; None takes the file's, or the usual.
         rows: how many rows there are; small data gets more epochs by default.
+        usual: the method where none is named.
         continued: whether what a method trains on is trained already.
 
     Raises:
@@ -135,7 +141,7 @@ def read_config(
         raise UsageError(f"{path}: the method {named!r} is not known.", hint=nearest(str(named), METHODS))
     if named is not None and method is not None and named != method:
         raise UsageError(f"{path} is for the method {named}, not {method}.", hint="Leave --method out, or the file's.")
-    chosen = find_method(method or named or DEFAULT)
+    chosen = find_method(method or named or usual)
     config = default_config(chosen, rows=rows, continued=continued(chosen))
     known = [setting.name for setting in fields(config) if setting.name != "method"]
     for section, values in given.items():

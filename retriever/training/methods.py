@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from retriever.training.sentence import SentenceLearner
 
 DEFAULT = "instructor"
+"""The method where neither a method nor a base is named."""
+
+LANGUAGE = "instemb"
+"""The method where the base that is named is a language model."""
 
 MinedRows = Literal["none", "all", "positives"]
 """Which rows learn from hard negatives of an index: none, all, or those with positives."""

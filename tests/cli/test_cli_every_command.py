@@ -60,7 +60,7 @@ def loaded(indexed, write, monkeypatch, tmp_path):
         devices.append(device)
         raise EncoderError("No encoder in this test.")
 
-    for one in ("encoders.catalog.load_encoder", "training.run.start.load_trainable"):
+    for one in ("encoders.catalog.load_encoder", "training.run.bases.load_trainable"):
         monkeypatch.setattr(f"retriever.{one}", load)
     return devices
 

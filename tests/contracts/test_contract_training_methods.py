@@ -12,7 +12,7 @@ from retriever import load_encoder
 from retriever.core.errors import UsageError
 from retriever.core.registry import resolve
 from retriever.encoders.catalog import METHODS as ENCODERS
-from retriever.encoders.catalog import resolve_name
+from retriever.encoders.catalog import SENTENCE_METHODS, resolve_name
 from retriever.evaluation.general import GeneralScore
 from retriever.evaluation.scores import mean_score
 from retriever.training.config import default_config, read_config
@@ -20,8 +20,8 @@ from retriever.training.methods import METHODS, find_method
 from retriever.training.objectives.base import ObjectiveSettings
 from retriever.training.rows import TrainingRow
 from retriever.training.run import finetuning
+from retriever.training.run.bases import load_base
 from retriever.training.run.finetuning import FinetuneRequest, check_minable, finetune
-from retriever.training.run.start import load_base
 
 SHORT = "[loop]\nmax_steps = 2\nlearning_rate = 0.01\n[adapter]\nrank = 2\n[batch]\ntexts = 4\n"
 ROWS = [
@@ -47,7 +47,7 @@ def one_thread():
 @pytest.fixture
 def base(method, tiny):
     """A tiny model under the method's own encoder."""
-    return f"{method.encoder or 'inbedder'}:{tiny('llama')}"
+    return f"{method.encoder or 'inbedder'}:{tiny('sentence' if method.sentence else 'llama')}"
 
 
 def loaded(base, method):
@@ -56,7 +56,7 @@ def loaded(base, method):
     found = load_base(base, config, device="cpu", dtype="float32")
     generator = torch.Generator().manual_seed(6)
     with torch.no_grad():
-        for parameter in found.adapted.parameters.values():
+        for parameter in found.learner.adapted.parameters.values():
             parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.1)
     return found, config
 
@@ -68,7 +68,7 @@ def test_a_row_names_things_that_exist(method):
     assert is_dataclass(settings)
     assert settings.__dataclass_params__.frozen
     assert callable(objective.backward)
-    assert method.encoder is None or method.encoder in ENCODERS
+    assert method.encoder in {None, *ENCODERS, *SENTENCE_METHODS}
     assert resolve_name(method.base)
     assert (method.mined == "none") == (settings.negatives == 0)
 
@@ -89,7 +89,7 @@ def test_gradients_reach_all_that_is_trained_and_the_loss_falls(method, base):
     objective = method.make_objective(found.learner, ROWS, config.objective, config.batch)
     assert sorted(row for batch in objective.batches(0) for row in batch) == list(range(len(ROWS)))
     assert objective.batches(1) == objective.batches(1)
-    parameters = found.adapted.parameters
+    parameters = found.learner.adapted.parameters
     assert ("look_ahead" in parameters) == (method.look_ahead and config.adapter.look_ahead > 0)
     optimizer = torch.optim.Adam(parameters.values(), lr=0.005)
     losses = []
@@ -116,10 +116,24 @@ def test_hard_negatives_count_or_are_refused(method, base):
         assert abs(loss(MINED) - loss(None)) > 1e-3
 
 
+def test_a_sentence_encoder_is_trained_or_refused(method, tiny):
+    sentences, config = f"st:{tiny('sentence')}", default_config(method, rows=200)
+    if method.sentence:
+        found = load_base(sentences, config, device="cpu", dtype="float32")
+        assert (found.shape, found.continued) == ("rank 32", False)
+    else:
+        with pytest.raises(UsageError, match=f"{method.name} trains language models") as caught:
+            load_base(sentences, config, device="cpu", dtype="float32")
+        assert "--method instructor" in caught.value.hint
+
+
 def test_a_masked_model_is_trained_or_refused(method, tiny):
     masked, config = f"inbedder:{tiny('roberta')}", default_config(method, rows=200)
     if method.masked:
-        assert load_base(masked, config, device="cpu", dtype="float32").adapted.backbone.masked
+        assert load_base(masked, config, device="cpu", dtype="float32").learner.adapted.backbone.masked
+    elif method.sentence:
+        with pytest.raises(UsageError, match=f"{method.name} trains sentence encoders"):
+            load_base(masked, config, device="cpu", dtype="float32")
     else:
         with pytest.raises(UsageError, match=f"is a masked model; {method.name} needs a causal one"):
             load_base(masked, config, device="cpu", dtype="float32")

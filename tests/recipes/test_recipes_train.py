@@ -35,16 +35,23 @@ def asked(here, monkeypatch):
 
 
 def test_rows_that_look_for_something_stand_beside_those_of_the_mixture(here, asked):
-    train.make_rows("rows-4", Path("build/rows-4"), Path("data"), texts=7000)
+    train.make_rows("rows-4", Path("build/rows-4"), Path("data"), Path("kinds"), texts=7000)
     assert [Path(command[0]).name for command in asked] == ["mixture.py", "finding.py"]
     assert all(command[1:] == ["data", "build/rows-4.draft", "--texts", "1000", "--seed", "3"] for command in asked)
     assert Path("build/rows-4").is_dir()
 
 
+def test_rows_of_many_kinds_stand_beside_those_of_the_mixture(here, asked):
+    train.make_rows("answers", Path("build/answers"), Path("data"), Path("kinds"), texts=400)
+    assert [Path(command[0]).name for command in asked] == ["mixture.py", "kinds.py"]
+    assert asked[0][1:] == ["data", "build/answers.draft", "--texts", "1500", "--seed", "0"]
+    assert asked[1][1:] == ["kinds", "build/answers.draft", "--seed", "0"]
+
+
 def test_rows_that_cannot_be_made_leave_no_folder(here, monkeypatch):
     monkeypatch.setattr(subprocess, "run", lambda command, *, check: SimpleNamespace(returncode=1))
     with pytest.raises(UsageError, match=r"mixture\.py did not make the rows of rows"):
-        train.make_rows("rows", Path("build/rows"), Path("data"), texts=100)
+        train.make_rows("rows", Path("build/rows"), Path("data"), Path("kinds"), texts=100)
     assert not Path("build/rows").exists()
 
 
@@ -55,7 +62,7 @@ def test_every_script_understands_its_options():
 
 
 def test_pieces_go_on_from_pieces_and_learn_from_rows_that_are_made():
-    done = {"instemb:smollm2-135m"}
+    done = {"instemb:smollm2-135m", "instructor:all-minilm-l6-v2"}
     for pieces in MODELS.values():
         for one in pieces:
             piece = PIECES[one]
@@ -78,21 +85,21 @@ def test_a_run_goes_on_until_every_piece_is_done_and_ships_it_then(here, monkeyp
         return SimpleNamespace(step=1, steps=1, seconds=1.0, judgement=judgement)
 
     monkeypatch.setattr("retriever.training.run.finetuning.finetune", finetune)
-    monkeypatch.setattr(train, "make_rows", lambda name, out, data, *, texts: out.mkdir())
+    monkeypatch.setattr(train, "make_rows", lambda name, out, data, kinds, *, texts: out.mkdir())
     monkeypatch.setattr(ship, "put", lambda name, folders, *, keep: shipped.append((name, len(folders), keep)))
-    monkeypatch.setattr(sys, "argv", ["train.py", "data", "--minutes", "5"])
+    monkeypatch.setattr(sys, "argv", ["train.py", "data", "kinds", "--minutes", "5"])
     assert train.main() == train.NOT_DONE
-    assert "default-2 is not finished: make train again" in capsys.readouterr().out
-    assert not shipped
+    assert "instemb is not finished: make train again" in capsys.readouterr().out
+    assert shipped == [("default", 1, 0.0)]
     assert train.main() == 0
-    assert [name for name, _, _ in asked] == ["default", "default-2", *list(PIECES)[1:]]
-    assert shipped == [("default", 3, 0.4), ("gircse", 2, 0.0)]
+    assert [name for name, _, _ in asked] == ["default", "instemb", *list(PIECES)[1:]]
+    assert shipped[1:] == [("default", 1, 0.0), ("instemb", 3, 0.4), ("gircse", 2, 0.0)]
     assert {minutes for _, _, minutes in asked} == {5}
 
 
 def test_an_error_says_what_to_do_and_is_no_traceback(here, monkeypatch, capsys):
     monkeypatch.setattr(subprocess, "run", lambda command, *, check: SimpleNamespace(returncode=1))
-    monkeypatch.setattr(sys, "argv", ["train.py", "data"])
+    monkeypatch.setattr(sys, "argv", ["train.py", "data", "kinds"])
     assert train.main() == 1
     assert "did not make the rows" in capsys.readouterr().err
     assert json.dumps(sorted(path.name for path in here.iterdir())) == '["build"]'

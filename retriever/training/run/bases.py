@@ -27,7 +27,7 @@ from retriever.training.adapter_files import ActiveProof, load_trained, prove_ac
 from retriever.training.adapters import Adapted, AdapterSettings, attach
 from retriever.training.config import FinetuneConfig
 from retriever.training.merging import merged
-from retriever.training.methods import METHODS, TrainingMethod
+from retriever.training.methods import DEFAULT, LANGUAGE, METHODS, TrainingMethod
 from retriever.training.objectives.base import Learner
 from retriever.training.prompt_batches import PromptTokeniser
 from retriever.training.rows import TrainingRow
@@ -189,6 +189,17 @@ def is_trained(name: str | None, method: TrainingMethod) -> bool:
     return checkpoint_folder(resolve_name(name or method.base)) is not None
 
 
+def usual_method(base: str | None) -> str:
+    """Return the method that a model is trained by where none is named; the name is None for the shipped default."""
+    return DEFAULT if base is None or _kind(resolve_name(base)) in SENTENCE_METHODS else LANGUAGE
+
+
+def _kind(spec: str) -> str:
+    """Return the method of the encoder that a resolved name stands for."""
+    folder = checkpoint_folder(spec)
+    return spec.partition(":")[0] if folder is None else read_checkpoint_config(folder).method
+
+
 def load_base(name: str | None, config: FinetuneConfig, *, device: str, dtype: str) -> Base:
     """Load what is trained on: by a name of `retriever models list`, ``METHOD:BACKBONE`` or a checkpoint folder.
 
@@ -203,8 +214,7 @@ def load_base(name: str | None, config: FinetuneConfig, *, device: str, dtype: s
     spec = resolve_name(model)
     folder = checkpoint_folder(spec)
     torch.manual_seed(config.data.seed)
-    kind = spec.partition(":")[0] if folder is None else read_checkpoint_config(folder).method
-    if (kind in SENTENCE_METHODS) != config.method.sentence:
+    if (_kind(spec) in SENTENCE_METHODS) != config.method.sentence:
         raise _of_other_kind(model, config.method)
     if config.method.sentence:
         return _sentence_base(model, spec, folder, config, device=device, dtype=dtype)

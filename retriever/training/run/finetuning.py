@@ -28,7 +28,7 @@ from retriever.training.loop import TrainingResult
 from retriever.training.methods import METHODS, TrainingMethod
 from retriever.training.negatives import MiningOptions
 from retriever.training.rows import TrainingRow, read_training_rows
-from retriever.training.run.bases import Base, is_trained, load_base
+from retriever.training.run.bases import Base, is_trained, load_base, usual_method
 from retriever.training.run.report import (
     CONFIG_FILE,
     CURVES_FILE,
@@ -61,7 +61,7 @@ class FinetuneRequest(Settings):
     """A request to fine-tune a model.
 
     Attributes:
-        method: the name of how to train; None for the config's, or InstEmb.
+        method: the name of how to train; None for the config's, or what suits the base.
         base: what to train on; None for the method's own.
         config: a TOML file of settings that differ from the defaults.
         epochs: passes over the rows; None for the config's.
@@ -197,7 +197,11 @@ def _assign(request: FinetuneRequest, say: Announce) -> tuple[Assignment, list[s
 
 def _settings(request: FinetuneRequest, rows: Sequence[TrainingRow]) -> FinetuneConfig:
     config = read_config(
-        request.config, request.method, rows=len(rows), continued=lambda method: is_trained(request.base, method)
+        request.config,
+        request.method,
+        rows=len(rows),
+        usual=usual_method(request.base),
+        continued=lambda method: is_trained(request.base, method),
     )
     if request.epochs is not None:
         config = replace(config, loop=replace(config.loop, epochs=request.epochs))
