@@ -100,7 +100,7 @@ class AdaptedSentenceEncoder:
 
     def trained(self, answers: Sequence[str]) -> InstructorEncoder:
         """Return the encoder as the training has it now; its words are taken from its own answers and these."""
-        known = dict.fromkeys([*self.encoder.answers, *map(str.casefold, answers)])
+        known = dict.fromkeys([*self.encoder.answers, *answers])
         return self.encoder.changed(Change([change.factors() for change in self._changes], tuple(known)))
 
 

@@ -1,6 +1,7 @@
 """What a fine-tuning goes on from: a model or a checkpoint, of a language model or of a sentence encoder."""
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -171,8 +172,7 @@ class SentenceBase(Base):
 
     def save(self, folder: Path, rows: Sequence[TrainingRow]) -> None:
         """Write the change and the answers that words are taken from, with those of the rows."""
-        answers = [row.answer for row in rows if not row.positives]
-        instructor.save(self.sentences.adapted.trained(answers), folder)
+        instructor.save(self.sentences.adapted.trained(_said(rows)), folder)
 
     def prove(self, saved: Encoder, texts: Sequence[str], instruction: str) -> ActiveProof:
         """Compare with the vectors that the training itself reads."""
@@ -182,6 +182,19 @@ class SentenceBase(Base):
             with adapted.holding(self.start):
                 began = adapted.read(texts, asked).float().cpu().numpy()
         return prove_between(saved.encode(texts, instruction=instruction), trained, began, adapted.dtype)
+
+
+LONGEST_ANSWER = 3
+"""Most words of an answer that texts are answered with."""
+MOST_ANSWERS = 6000
+"""Answers that one training adds to those, the commonest; their vectors take 1.5 KB each."""
+
+
+def _said(rows: Sequence[TrainingRow]) -> list[str]:
+    """Return the short answers of rows, the commonest first."""
+    counts = Counter(" ".join(row.answer.casefold().split()) for row in rows if not row.positives)
+    short = [answer for answer, _ in counts.most_common() if 0 < len(answer.split()) <= LONGEST_ANSWER]
+    return short[:MOST_ANSWERS]
 
 
 def is_trained(name: str | None, method: TrainingMethod) -> bool:
