@@ -94,9 +94,9 @@ class InstructorObjective:
         return {name: float(value.detach()) for name, value in losses.items()}
 
     def _beside(self, number: int, row: TrainingRow) -> Sequence[str]:
-        """Return some of the answers to other questions about a row's text; which ones, its number decides."""
-        others = self._of_text[row.text]
-        start = number % len(others)
+        """Return some of the other answers about a row's text; which ones, its number decides."""
+        others = [answer for answer in self._of_text[row.text] if answer != row.answer]
+        start = number % max(1, len(others))
         return [*others[start:], *others[:start]][: self._settings.beside]
 
     def _vectors(self, texts: Sequence[str]) -> Tensor:
