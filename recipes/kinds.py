@@ -35,12 +35,6 @@ class Rows:
     licence: str
 
 
-FILES = (
-    Rows("labels", "labels of 17 sources (`recipes/kinds.py`)", "MIT, Apache-2.0, CC BY, CC0 1.0"),
-    Rows("asked", "questions written for texts of the files above", "this project's questions and answers"),
-    Rows("voices", "`recipes/voices.jsonl.gz`", "this project's"),
-)
-
 LABELLED = {
     "abstract_roles": "Apache-2.0 (allenai, CSAbstruct)",
     "causality": "CC0 1.0 (CausalNewsCorpus)",
@@ -61,6 +55,12 @@ LABELLED = {
     "word_relations": "MIT (Relation-Classification, SemEval-2010)",
 }
 """Licences of the sources of labels by their file; of the others some are kept to measure verdicts with."""
+
+FILES = (
+    Rows("labels", "labels.jsonl", "; ".join(f"{name}: {licence}" for name, licence in LABELLED.items())),
+    Rows("asked", "asked.jsonl", "questions and answers written for this project, about texts of the files above"),
+    Rows("voices", "voices.jsonl", "written for this project (recipes/voices.jsonl.gz)"),
+)
 
 
 def main() -> None:

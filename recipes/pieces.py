@@ -10,13 +10,13 @@ class Rows:
     Attributes:
         share: numerator and denominator of the share of all texts that `mixture.py` asks about.
         seed: of what is drawn.
-        finding: whether rows that look for something are beside them.
+        finding: share of those texts that rows which look for something are made of beside them; 0 for none.
         kinds: whether rows of many kinds of question are beside them, and texts in many voices.
     """
 
     share: tuple[int, int]
     seed: int
-    finding: bool = False
+    finding: float = 0.0
     kinds: bool = False
 
 
@@ -37,8 +37,8 @@ ROWS = {
     "rows": Rows((1, 1), 0),
     "rows-2": Rows((3, 4), 1),
     "rows-3": Rows((1, 2), 2),
-    "rows-4": Rows((1, 7), 3, finding=True),
-    "answers": Rows((15, 4), 0, kinds=True),
+    "rows-4": Rows((1, 7), 3, finding=1.0),
+    "answers": Rows((15, 4), 0, finding=0.1, kinds=True),
 }
 PIECES = {
     "default": Piece("answers", "instructor", "instructor:all-minilm-l6-v2"),

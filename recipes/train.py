@@ -66,11 +66,10 @@ def make_rows(name: str, out: Path, data: Path, kinds: Path, *, texts: int) -> N
     """
     rows = ROWS[name]
     count = texts * rows.share[0] // rows.share[1]
-    drawn = ["--texts", count, "--seed", rows.seed]
     draft = out.with_name(f"{out.name}.draft")
-    commands: list[list[object]] = [["mixture.py", data, draft, *drawn]]
+    commands: list[list[object]] = [["mixture.py", data, draft, "--texts", count, "--seed", rows.seed]]
     if rows.finding:
-        commands.append(["finding.py", data, draft, *drawn])
+        commands.append(["finding.py", data, draft, "--texts", round(count * rows.finding), "--seed", rows.seed])
     if rows.kinds:
         commands.append(["kinds.py", kinds, draft, "--seed", rows.seed])
     for script, *arguments in commands:

@@ -21,7 +21,7 @@ from retriever.encoders.catalog import load_encoder
 for name in {names!r}:
     encoder = load_encoder(name, device="cpu", dtype="float32")
     encoder.encode_views(["the toy broke", "x"], ["mood", "kind of product"], words=2)
-    print(type(encoder.backbone).__name__, sorted(set(sys.argv[1:]) & set(sys.modules)))
+    print(type(encoder).__name__, sorted(set(sys.argv[1:]) & set(sys.modules)))
 """
 
 
@@ -35,18 +35,26 @@ def test_a_checkpoint_over_a_llama_is_read_without_model_libraries(tiny, tmp_pat
     methods = ["instemb", "gircse", "inbedder", "plain"]
     for method in methods:
         save_trained(tmp_path / method, tiny("llama"), method=method)
-    assert imported(*(tmp_path / method for method in methods)) == ["LlamaBackbone []"] * 4
+    kinds = ["InstEmbEncoder", "GircseEncoder", "InBedderEncoder", "PlainEncoder"]
+    assert imported(*(tmp_path / method for method in methods)) == [f"{kind} []" for kind in kinds]
 
 
 def test_another_family_is_read_with_transformers(tiny):
     name, _, found = imported(f"plain:{tiny('mistral')}")[0].partition(" ")
-    assert name == "TransformersBackbone"
+    assert name == "PlainEncoder"
     assert "'transformers'" in found
 
 
 @pytest.mark.model
 def test_the_default_is_read_without_model_libraries():
-    assert imported("default") == ["LlamaBackbone []"]
+    assert imported("default", "instemb") == ["InstructorEncoder []", "InstEmbEncoder []"]
+
+
+@pytest.mark.model
+def test_queries_are_read_by_the_default_without_torch():
+    code = "import sys; from retriever import load_encoder; load_encoder().encode_queries(['toy'], instruction='mood')"
+    command = [sys.executable, "-c", f"{code}; print('torch' in sys.modules)"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "False\n"
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_shipped_models_go_before_the_table_and_leave_no_path_behind(with_models
         np.testing.assert_allclose(encoder.encode(TEXTS), saved.encode(TEXTS), atol=1e-5)
         again = load(encoder.spec.name)
         assert again.spec == encoder.spec
-    assert resolve_name("instemb") == CATALOG["instemb"].spec
+    assert resolve_name("minilm") == CATALOG["minilm"].spec
 
 
 def test_without_shipped_models_names_stand_for_the_table_and_no_other_model_is_taken_for_the_default(without_models):
@@ -107,11 +107,11 @@ def test_every_file_of_a_shipped_model_is_package_data(made):
             assert any(("pretrained" / file.relative_to(made[0])).match(pattern) for pattern in patterns)
 
 
-def test_the_package_ships_two_models():
-    assert shipped() == ["default", "gircse"]
+def test_the_package_ships_three_models():
+    assert shipped() == ["default", "gircse", "instemb"]
 
 
-@pytest.mark.parametrize("name", ["default", "gircse"])
+@pytest.mark.parametrize("name", ["default", "gircse", "instemb"])
 def test_a_model_in_the_package_is_whole_and_small_and_says_what_it_was_made_from(name):
     folder = SHIPPED_FOLDER / name
     check_manifest(folder, hint="")

@@ -172,7 +172,7 @@ def test_vectors_in_bfloat16_are_near_those_of_transformers():
 
 
 def test_the_digest_of_the_shipped_default_is_made_of_its_files():
-    folder = SHIPPED_FOLDER / "default"
+    folder = SHIPPED_FOLDER / "instemb"
     adapter = {name: file_hash(folder / name) for name in ("adapter_model.safetensors", "adapter_config.json")}
-    digest = load_encoder("default", device="cpu").backbone.source.digest
+    digest = load_encoder("instemb", device="cpu").backbone.source.digest
     assert digest == f"{WHEELS['smollm2-135m'].sha256}+{json_hash(adapter)}"

@@ -43,9 +43,10 @@ def test_rows_that_look_for_something_stand_beside_those_of_the_mixture(here, as
 
 def test_rows_of_many_kinds_stand_beside_those_of_the_mixture(here, asked):
     train.make_rows("answers", Path("build/answers"), Path("data"), Path("kinds"), texts=400)
-    assert [Path(command[0]).name for command in asked] == ["mixture.py", "kinds.py"]
+    assert [Path(command[0]).name for command in asked] == ["mixture.py", "finding.py", "kinds.py"]
     assert asked[0][1:] == ["data", "build/answers.draft", "--texts", "1500", "--seed", "0"]
-    assert asked[1][1:] == ["kinds", "build/answers.draft", "--seed", "0"]
+    assert asked[1][1:] == ["data", "build/answers.draft", "--texts", "150", "--seed", "0"]
+    assert asked[2][1:] == ["kinds", "build/answers.draft", "--seed", "0"]
 
 
 def test_rows_that_cannot_be_made_leave_no_folder(here, monkeypatch):
