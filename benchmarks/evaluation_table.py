@@ -55,6 +55,7 @@ ROWS = (
     Row("MiniLM, without instruction", "minilm", instructed=False),
     Row("MiniLM, instruction prepended", "minilm"),
     Row("shipped default", "pretrained:default"),
+    Row("shipped instemb", "pretrained:instemb"),
     Row("shipped gircse", "pretrained:gircse"),
 )
 

@@ -1,10 +1,11 @@
 """English words: those that carry no topic, forms of one word, and whole words in place of tokens that only begin one.
 
 A model's answers are words that one token begins, and a token does not say whether it ends its word: "charg" is
-"charging" where the text says that. English does, for every model: ``core/english_words.txt`` (made by
+"charging" where the text says that. English does, for every model: ``core/english_words.txt.gz`` (made by
 docs/tools/english_words.py) lists its words, without those that mostly begin others where a token is all there is.
 """
 
+import gzip
 import re
 from bisect import bisect_left
 from collections import Counter
@@ -85,7 +86,8 @@ def _completed(fragment: str, written: Mapping[str, int]) -> str | None:
 @cache
 def _english() -> list[str]:
     """Return the English words of three letters or more in ascending order, none that is rare beside one it begins."""
-    return resources.files("retriever.core").joinpath("english_words.txt").read_text(encoding="ascii").split()
+    packed = resources.files("retriever.core").joinpath("english_words.txt.gz").read_bytes()
+    return gzip.decompress(packed).decode("ascii").split()
 
 
 def distinct(words: Iterable[str], question: str = "") -> list[str]:

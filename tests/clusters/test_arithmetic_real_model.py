@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import re
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from retriever import load_encoder
 from retriever.clusters.arithmetic.choice import choose_k
 from retriever.clusters.arithmetic.kmeans import spherical_kmeans
 from retriever.core.similarity import normalise
-from retriever.core.words import shown_words
+from retriever.core.words import _english, shown_words
 from retriever.encoders.sources import WHEELS
 
 pytestmark = [
@@ -55,7 +54,7 @@ def test_a_text_that_is_embedded_again_has_the_same_vector_bit_by_bit(encoder, t
 
 
 def test_words_that_are_shown_are_english_or_of_the_text_and_no_beginnings_of_others(encoder, texts):
-    some, english = texts[:40], set(resources.files("retriever.core").joinpath("english_words.txt").read_text().split())
+    some, english = texts[:40], set(_english())
     heard = encoder.encode_with_words(some, instruction=QUESTIONS[0]).words
     assert "pat" in {word for words in heard for word in words}
     for words, text in zip(heard, some, strict=True):
