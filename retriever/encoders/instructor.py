@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 from safetensors import SafetensorError
@@ -97,7 +97,7 @@ class InstructorEncoder(SentenceEncoder):
             raise EncoderError(
                 f"{source} is no sentence encoder of the BERT family.", hint="MiniLM, E5 and BGE are of it."
             )
-        self.published = self._bert = self.model
+        self.published = self.model
         self.options = options or EncoderOptions()
         self.change: Change | None = None
         self._vectors: Embeddings | None = None
@@ -113,7 +113,7 @@ class InstructorEncoder(SentenceEncoder):
         self.change, self._vectors = change, None
         if change is not None:
             weights = changed_weights(self.published.weights, change.factors)
-            self.model = self._bert = self.published.changed(weights)
+            self.model = self.published.changed(weights)
         identity = {
             "method": self.method,
             "backbone": self.source.digest,
@@ -131,6 +131,10 @@ class InstructorEncoder(SentenceEncoder):
     def _overhead(self) -> int:
         """Return the tokens that a prompt has beside its text under the default instruction."""
         return len(self.published.tokens.ids([""], self.options.default_instruction)[0])
+
+    @property
+    def _bert(self) -> BertEncoder:
+        return cast("BertEncoder", self.model)
 
     @property
     def weights(self) -> BertWeights:
@@ -163,7 +167,9 @@ class InstructorEncoder(SentenceEncoder):
         """Return vectors (n, dim) of `answers` as the published encoder has them; they are kept in the user's cache."""
         if self._vectors is None:
             name = json_hash({"backbone": self.source.digest, "answers": list(self.answers)})
-            self._vectors = _kept(cache_dir() / "answers" / f"{name}.npy", self._read_answers)
+            self._vectors = _kept(
+                cache_dir() / "answers" / f"{name}.npy", (len(self.answers), self.dim), self._read_answers
+            )
         return self._vectors
 
     def _read_answers(self) -> Embeddings:
@@ -231,10 +237,12 @@ def save(encoder: InstructorEncoder, folder: Path, *, card: str = "") -> None:
         write_manifest(draft)
 
 
-def _kept(path: Path, make: Callable[[], Embeddings]) -> Embeddings:
-    """Return vectors that a file keeps in float16, made and written where there is none that can be read."""
+def _kept(path: Path, shape: tuple[int, int], make: Callable[[], Embeddings]) -> Embeddings:
+    """Return vectors of a shape that a file keeps in float16, made and written where there is none that can be read."""
     with suppress(OSError, ValueError, EOFError):
-        return np.asarray(np.load(path), dtype=np.float32)
+        kept = np.asarray(np.load(path), dtype=np.float32)
+        if kept.shape == shape:
+            return kept
     vectors = make()
     with suppress(OSError):  # they are made again the next time
         make_folder(path.parent)
