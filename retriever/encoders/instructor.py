@@ -167,9 +167,8 @@ class InstructorEncoder(SentenceEncoder):
         """Return vectors (n, dim) of `answers` as the published encoder has them; they are kept in the user's cache."""
         if self._vectors is None:
             name = json_hash({"backbone": self.source.digest, "answers": list(self.answers)})
-            self._vectors = _kept(
-                cache_dir() / "answers" / f"{name}.npy", (len(self.answers), self.dim), self._read_answers
-            )
+            shape = len(self.answers), self.dim
+            self._vectors = _kept(cache_dir() / "answers" / f"{name}.npy", shape, self._read_answers)
         return self._vectors
 
     def _read_answers(self) -> Embeddings:
