@@ -181,8 +181,7 @@ class InstructorEncoder(SentenceEncoder):
         """Return the answers that vectors (n, dim) are nearest to, beyond what a text that says nothing is near to."""
         ((_, nothing),) = self._read_queries([""], instruction)
         scores = (vectors - _PRIOR * normalise(nothing)) @ self._answer_vectors().T  # (n, answers)
-        best = np.argsort(-scores, axis=1)[:, :_CANDIDATES]
-        return [drop_prefixes([self.answers[place] for place in row], most) for row in best.tolist()]
+        return [drop_prefixes((self.answers[place] for place in _best(row)), most) for row in scores]
 
     def _read(self, texts: Sequence[str], instruction: str) -> Iterator[tuple[Sequence[int], Embeddings]]:
         return self._bert.read(texts, self._question(instruction))
@@ -234,6 +233,14 @@ def save(encoder: InstructorEncoder, folder: Path, *, card: str = "") -> None:
         (draft / ANSWERS).write_text("".join(f"{answer}\n" for answer in encoder.change.answers), encoding="utf-8")
         (draft / "README.md").write_text(card, encoding="utf-8")
         write_manifest(draft)
+
+
+def _best(scores: Embeddings) -> list[int]:
+    """Return the places of the highest scores (n,), best first, equal ones in their order."""
+    most = min(_CANDIDATES, len(scores))
+    places = np.sort(np.argpartition(-scores, most - 1)[:most])
+    best: list[int] = places[np.argsort(-scores[places], kind="stable")].tolist()
+    return best
 
 
 def _kept(path: Path, shape: tuple[int, int], make: Callable[[], Embeddings]) -> Embeddings:
