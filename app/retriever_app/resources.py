@@ -15,6 +15,7 @@ from retriever.index import profiling
 from retriever.index.asking.limits import read_limits
 from retriever.index.profiling import Columns, Profile
 from retriever.serving.jobs import Jobs
+from retriever.serving.lines import Line
 from retriever.serving.pools import MOST_OPEN, EncoderPool, IndexFolder, IndexPool, index_folder
 from retriever.workspace import Index, limited
 from retriever_app import questions, state
@@ -88,6 +89,11 @@ def open_index(name: str) -> Index:
         InputError: the settings cannot be read.
     """
     return limited(_indexes(folder()).get(name), read_limits(folder().folder))
+
+
+def line(name: str) -> Line:
+    """Return the line of the jobs that write to an index of that name, which need not be there."""
+    return _indexes(folder()).line(name)
 
 
 @st.cache_resource(show_spinner=False)

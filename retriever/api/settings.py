@@ -78,6 +78,7 @@ class ServerLimits:
         readings: searches that read texts under their questions at a time.
         waiting_readings: how many more may wait.
         jobs: jobs that run at a time.
+        waiting_jobs: how many more may wait for others that write to the same index.
         kept_jobs: jobs that are over and can still be asked for.
         grace_seconds: that requests under way get when the server is stopped.
     """
@@ -96,6 +97,7 @@ class ServerLimits:
     readings: int = 2
     waiting_readings: int = 64
     jobs: int = 2
+    waiting_jobs: int = 16
     kept_jobs: int = 32
     grace_seconds: int = 10
 
