@@ -1,7 +1,7 @@
 """`retriever app`, `serve` and `mcp`: indexes in a browser, over HTTP and for agents."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -61,6 +61,10 @@ def serve(  # noqa: PLR0913 - one parameter per option
     waiting_texts: Annotated[
         int, typer.Option(help="Most texts that wait for the model; more are refused.", min=1, hidden=True)
     ] = 4096,
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        typer.Option(help="What goes to stderr; info has a line for every request."),
+    ] = "info",
 ) -> None:
     """Serve embeddings, search and clusters over HTTP and MCP.
 
@@ -81,7 +85,7 @@ def serve(  # noqa: PLR0913 - one parameter per option
         {} if instructions is None else read_instructions(instructions),
         ServerLimits(seconds=seconds, body_bytes=body_mb * 1_000_000, waiting_texts=waiting_texts),
     )
-    run(settings, tell=say)
+    run(settings, tell=say, log_level=log_level)
 
 
 def mcp(
