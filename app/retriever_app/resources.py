@@ -17,9 +17,11 @@ from retriever.index.profiling import Columns, Profile
 from retriever.serving.jobs import Jobs
 from retriever.serving.lines import Line
 from retriever.serving.pools import MOST_OPEN, EncoderPool, IndexFolder, IndexPool, index_folder
+from retriever.serving.reading_on import ReadingOn
 from retriever.workspace import Index, limited
 from retriever_app import questions, state
-from retriever_app.serving import VARIABLE
+from retriever_app.background import FOREGROUND
+from retriever_app.serving import READ_ON_VARIABLE, VARIABLE
 from retriever_app.training.job import MODELS_FOLDER, Trainings
 
 if TYPE_CHECKING:
@@ -99,6 +101,27 @@ def line(name: str) -> Line:
 @st.cache_resource(show_spinner=False)
 def _indexes(folder: IndexFolder) -> IndexPool:
     return IndexPool(folder, encoders())
+
+
+def reading_on() -> ReadingOn:
+    """Return what reads on while nobody waits, begun when it was first asked for."""
+    return _reading_on(folder(), float(os.environ.get(READ_ON_VARIABLE) or 0))
+
+
+@st.cache_resource(show_spinner=False)
+def _reading_on(folder: IndexFolder, minutes: float) -> ReadingOn:
+    known, running = jobs(), trainings()
+
+    def rests() -> bool:
+        return (
+            FOREGROUND.rests
+            and all(job.snapshot().over for job in known.named("").values())
+            and running.holder() is None
+        )
+
+    reading = ReadingOn(folder, encoders(), rests, minutes)
+    reading.start()
+    return reading
 
 
 def status(index: Index) -> IndexStatus:

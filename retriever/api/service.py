@@ -23,9 +23,11 @@ from retriever.index.sources.encoders import DEFAULT_BASE
 from retriever.index.teaching.answering import DEFAULT, GIVEN
 from retriever.serving import batching
 from retriever.serving.batching import BatchQueue, Pass, QueuedEncoder
+from retriever.serving.foreground import Foreground
 from retriever.serving.jobs import Job, Jobs, Status
 from retriever.serving.lines import Line
 from retriever.serving.pools import EncoderPool, IndexPool, index_folder
+from retriever.serving.reading_on import ReadingOn
 from retriever.serving.readings import Reading, Readings
 from retriever.workspace import Index, limited
 
@@ -74,6 +76,8 @@ class Service:
         self._reading = read_limits(self.folder).filled(READING)
         self.jobs = Jobs()
         self.readings = Readings(running=settings.limits.readings, waiting=settings.limits.waiting_readings)
+        self.foreground = Foreground()
+        self.reading_on = ReadingOn(self.indexes.folder, self._encoders, self._rests, settings.read_on)
         self._loaded: dict[str, QueuedEncoder] = {}
         self._looked: deque[tuple[str, str]] = deque(maxlen=MOST_LOOKED)
         self.workers = Workers(settings.limits)
@@ -104,6 +108,16 @@ class Service:
         if reader and reader not in (known := [DEFAULT, GIVEN, *index.teaching.readers()]):
             raise UsageError(f"{name} has no reader {reader!r}.", hint=f"Its readers: {', '.join(known)}.")
         return index
+
+    def status(self, name: str) -> dict[str, Any]:
+        """Return what an index holds, as JSON has it, and what is read on of it; errors as `index`."""
+        index = self.index(name)
+        return {**index.status().to_json(), "path": name, "reading_on": self.read_on(index)}
+
+    def read_on(self, index: Index) -> dict[str, Any] | None:
+        """Return what is read on of an index while nobody waits, as JSON has it; None where nothing ever is."""
+        waiting = self.reading_on.of(index)
+        return None if waiting is None else waiting.to_json()
 
     def read_by(self, name: str, reader: str | None, *instructions: str) -> Index:
         """Return an index of which a reader serves some instructions from now on; None or blank for no change.
@@ -238,8 +252,9 @@ class Service:
 
     async def embed(self, model: str, texts: Sequence[str], instruction: str) -> batching.Reading:
         """Embed texts together with what else waits for the model; errors as `loaded` and `Workers.run`."""
-        encoder = await self.loaded(model)
-        return await in_time(encoder.submit(texts, instruction), self.limits.seconds)
+        with self.foreground.waited_for():
+            encoder = await self.loaded(model)
+            return await in_time(encoder.submit(texts, instruction), self.limits.seconds)
 
     async def search(self, name: str, request: SearchRequest, *, wait: float) -> Answer:
         """Search an index: the settled answer, or where it takes longer than so many seconds the first one.
@@ -281,7 +296,8 @@ class Service:
             under_way[0].check()
 
         answers = map(result_for_clients, index.search_progressively(request, report))
-        first = next(answers)
+        with self.foreground.waited_for():
+            first = next(answers)
 
         def settle(job: Job) -> tuple[SearchResult, int]:
             under_way.append(job)
@@ -332,6 +348,11 @@ class Service:
         now = {name: job.snapshot() for name, job in self.jobs.named("").items()}
         return {name: snapshot.status for name, snapshot in now.items() if not snapshot.over}
 
+    def _rests(self) -> bool:
+        """Whether nobody waits for anything, and nothing goes on that somebody began."""
+        jobs = self.jobs.named("").values()
+        return self.foreground.rests and not self.readings.unfinished() and all(job.snapshot().over for job in jobs)
+
     def close(self) -> None:
         """Ask all jobs to end, and refuse what waits for the model; what goes on is given a little time and left."""
         self._stopping = True
@@ -343,6 +364,7 @@ class Service:
         self.workers.close()
         for job in running:
             job.wait(max(0.0, until - time.monotonic()))
+        self.reading_on.close(max(0.0, until - time.monotonic()))
         self.queue.close(max(0.0, until - time.monotonic()))
 
     def _saved(self) -> dict[str, str]:

@@ -278,7 +278,7 @@ class ViewStatus:
         factory: FAISS factory string of that generation, where FAISS made it.
         recall: its recall@10 against exact search, measured when it was built.
         tail: vectors newer than the generation, searched exactly.
-        last_used: UTC time, to the hour.
+        last_used: UTC time, to the minute.
         encoder: what its vectors come from.
         bytes: of the vectors, those of windows among them, without words and vector indexes.
         lazy: whether it was filled by searches or for a part of the documents only; nobody asked for the whole view.

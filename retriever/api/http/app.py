@@ -43,6 +43,7 @@ def make_app(settings: ServerSettings, *, load: encoding.Loader = encoding.load_
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         try:
             async with agents.running():
+                service.reading_on.start()
                 yield
         finally:
             with anyio.CancelScope(shield=True):

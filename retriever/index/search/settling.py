@@ -26,12 +26,21 @@ from retriever.store.views import View
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request with its queries and its parsed filter, and when it came (`time.perf_counter`)."""
+    """A request with its queries and its parsed filter.
+
+    Attributes:
+        queries: what is looked for.
+        request: all other options.
+        where: its filter.
+        started: when it came (`time.perf_counter`).
+        anew: whether it is ranked anew, whatever it settled on before.
+    """
 
     queries: Sequence[str]
     request: SearchRequest
     where: Filter | None
     started: float
+    anew: bool = False
 
 
 @dataclass(slots=True)
