@@ -9,6 +9,7 @@ weighs on both.
 
     python benchmarks/serve_load.py --output benchmarks/results/serve_load.json
     python benchmarks/serve_load.py --seconds 10 --clients 8        # a short form
+    python benchmarks/serve_load.py --only turns --output benchmarks/results/serve_turns.json
     python benchmarks/serve_load.py --table benchmarks/results/serve_load.json    # as docs/server.md has it
 """
 
@@ -105,7 +106,7 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, default=ROOT / "examples/reviews.jsonl")
     parser.add_argument("--texts", type=int, default=1000, help="most texts that are asked for, in turn")
     parser.add_argument("--requests", type=int, default=400, help="to each server, where they have turns")
-    parser.add_argument("--only", default="", help="load this model of ours alone: minilm or default")
+    parser.add_argument("--only", default="", help="this alone: minilm or default, models of ours, or turns")
     parser.add_argument("--output", type=Path)
     parser.add_argument("--table", type=Path, help="print this report as a table, and measure nothing")
     options = parser.parse_args()
@@ -122,7 +123,7 @@ def main() -> None:
     if not options.only:
         with peer() as (url, process):
             loads += measured(Target(PEER, "minilm", url, process), texts, {}, options)
-    turns = None if options.only else in_turns(texts, options.requests)
+    turns = in_turns(texts, options.requests) if options.only in ("", "turns") else None
     report = {"loads": [asdict(row) for row in loads], "turns": turns}
     write("serve_load", options, report)
     print(table(report))
@@ -140,13 +141,11 @@ def table(report: Mapping[str, Any]) -> str:
         f"({row['memory_mb_per_minute']:+.1f} a minute) |"
         for row in loads
     ]
-    lines = [head, "|---|---|---|---|---|---|---|---|", *rows]
-    if turns := report["turns"]:
+    lines = [head, "|---|---|---|---|---|---|---|---|", *rows] if rows else []
+    if turns := report.get("turns"):
         ours, other = (turns["p50_ms"][server] for server in (OURS, PEER))
-        lines += [
-            "",
-            f"In turns, one client waits {ours:.1f} ms and {other:.1f} ms (minilm, p50): {ours / other:.2f} times.",
-        ]
+        said = f"In turns, one client waits {ours:.1f} ms and {other:.1f} ms (minilm, p50): {ours / other:.2f} times."
+        lines += [said] if not lines else ["", said]
     return "\n".join(lines)
 
 

@@ -89,7 +89,7 @@ ROWS = {
     "waiting_readings": "; {} | 503 with `Retry-After` |",
     "jobs": "| jobs at a time; waiting to write to an index; kept after their end | {};",
     "waiting_jobs": "kept after their end | 2; {};",
-    "kept_jobs": "; {} | 429 |",
+    "kept_jobs": "; {} | 429 with `Retry-After` |",
     "grace_seconds": "those under way have {} s",
 }
 

@@ -30,9 +30,9 @@ KEEPER = "Whoever keeps the index can mend this."
 ABOUT_REQUESTS = {
     *("UsageError", "FilterError", "ConsentError", "ReadingLimitError", "InputError", "BusyError", "OverloadedError"),
     *("UnauthorizedError", "ForbiddenError", "NotFoundError", "UnknownIndexError", "BodyError", "SlowBodyError"),
-    "TookTooLongError",
+    *("TookTooLongError", "NotReadyError"),
 }
-"""The errors whose message is of what a client sent, and is given back to it."""
+"""The errors whose message is of what a client sent, or made for clients, and is given to it."""
 
 
 def kinds(error=RetrieverError):
