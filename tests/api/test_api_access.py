@@ -7,6 +7,7 @@ import shutil
 import pytest
 from api_fakes import READER, TOKENS, WRITER, refused
 from index_fakes import PRODUCT
+from test_api_connections import until
 
 from retriever.api.service import Service
 
@@ -28,9 +29,8 @@ def logged(caplog):
 
 def until_logged(logged, count):
     """The lines, once there are so many: a line is written when its answer is already on its way."""
-    while len(lines := logged()) < count:
-        pass
-    return lines
+    until(lambda: len(logged()) >= count)
+    return logged()
 
 
 def test_a_request_has_an_id_in_its_answer_and_a_line_in_the_log(serve, make, logged):

@@ -79,3 +79,15 @@ def test_nothing_is_read_on_while_something_is_asked(index, serve, encoder, plai
         asked.result(WAIT)
     assert busy
     until(quiet)
+
+
+def test_nothing_is_read_on_while_texts_are_read_for_a_search_that_was_answered_first(index, serve, encoder):
+    server = serve()
+    encoder.go.clear()
+    answered = server.post("/indexes/reviews/search?wait=0", {"query": "calm", "instruction": FAULT}).json()
+    assert answered["next"]
+    until(lambda: server.service.foreground.rests)
+    busy = not server.service._rests()
+    encoder.go.set()
+    assert busy
+    until(server.service._rests)

@@ -1,14 +1,18 @@
 """Jobs that write to one index: they wait for one another, say so, and can be cancelled meanwhile."""
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from api_fakes import READER, TOKENS, WAIT, WRITER, refused
 from index_fakes import MOOD, PRODUCT
+from test_api_connections import until
 from test_api_mcp import asked
 
+from retriever.api.service import Service
 from retriever.serving import lines
+from retriever.serving.jobs import current_job
 from retriever.store.lock import LOCK_NAME, WriterLock
 from retriever.workspace import Index
 
@@ -65,12 +69,27 @@ def test_writers_wait_for_one_another_and_all_succeed_in_the_order_they_came(hel
     assert ([each["id"] for each in there["documents"]], there["missing"]) == (["first"], ["second"])
 
 
+def test_no_job_is_overtaken_by_a_later_one_that_is_quicker_to_come_to_its_writing(held, encoder, monkeypatch):
+    server, _ = held()
+    index = Service.index
+
+    def slow_to_add(*args, **options):
+        own = current_job()
+        time.sleep(0.5 * (own is not None and own.title == "Adding documents"))
+        return index(*args, **options)
+
+    monkeypatch.setattr(Service, "index", slow_to_add)
+    add(server, "second")
+    third = delete(server, "second", wait=0).json()
+    encoder.go.set()
+    assert job(server, third)["result"] == {"deleted": ["second"], "missing": []}
+
+
 def test_a_job_cancelled_while_it_waits_is_over_at_once_and_does_nothing(held, encoder):
     server, _ = held()
     second, third = add(server, "second"), add(server, "third")
     assert server.http.delete(f"/jobs/{second['id']}", headers=FOR_WRITERS).json()["status"] == "stopped"
-    while job(server, third, wait=0)["waiting"]["place"] != 1:
-        pass
+    until(lambda: job(server, third, wait=0)["waiting"] == {"behind": "Adding documents", "place": 1})
     encoder.go.set()
     assert job(server, third)["status"] == "done"
     assert server.get(DOCUMENTS, token=READER, params={"id": "second"}).json()["missing"] == ["second"]
@@ -104,8 +123,7 @@ def test_those_that_wait_do_not_count_as_running(held, encoder):
 def test_clusters_that_have_to_store_vectors_wait_for_the_writer(held, encoder):
     server, first = held()
     groups = server.post(CLUSTER, {"instruction": MOOD, "k": 1}, token=READER).json()
-    while job(server, groups, wait=0)["status"] != "waiting":
-        pass
+    until(lambda: job(server, groups, wait=0)["status"] == "waiting")
     assert job(server, groups, wait=0)["waiting"] == {"behind": "Adding documents", "place": 1}
     encoder.go.set()
     assert job(server, first)["status"] == job(server, groups)["status"] == "done"
@@ -123,8 +141,7 @@ def test_answers_wait_for_the_writer_too(held, encoder):
     given = {"instruction": "What is it?", "answers": {"r1": "a kettle"}}
     with ThreadPoolExecutor(1) as threads:
         put = threads.submit(server.http.put, ANSWERS, json=given, headers=FOR_WRITERS)
-        while "waiting" not in server.service.unfinished_jobs().values():
-            assert not put.done(), put.result().text
+        until(lambda: "waiting" in server.service.unfinished_jobs().values())
         encoder.go.set()
         assert put.result().json()["answers"] == 1
 
@@ -134,8 +151,7 @@ def test_answers_that_had_no_turn_in_time_are_not_stored_later(held, encoder, mo
     given = {"instruction": "What is it?", "answers": {"r1": "a kettle"}}
     assert refused(server.http.put(ANSWERS, json=given, headers=FOR_WRITERS), 504, "took_too_long")
     encoder.go.set()
-    while job(server, first, wait=0)["status"] != "done":
-        pass
+    until(lambda: job(server, first, wait=0)["status"] == "done")
     shown = server.get(ANSWERS, token=READER, params={"instruction": "What is it?"}).json()
     assert shown["answers"] == {}
 
@@ -145,8 +161,7 @@ def test_a_job_waits_for_another_process_and_goes_on_when_that_has_ended(make, s
     server = serve(tokens=TOKENS)
     with WriterLock(indexes / "reviews" / LOCK_NAME):
         begun = add(server, "first")
-        while job(server, begun, wait=0)["status"] != "waiting":
-            pass
+        until(lambda: job(server, begun, wait=0)["status"] == "waiting")
         assert job(server, begun, wait=0)["waiting"]["behind"] == "another program that writes to the index"
     assert job(server, begun)["status"] == "done"
 

@@ -1,4 +1,5 @@
 import threading
+import time
 from contextlib import contextmanager
 
 import pytest
@@ -9,6 +10,13 @@ from retriever.serving.jobs import Jobs, Waiting
 from retriever.serving.lines import Line
 
 WAIT = 120  # seconds; a busy machine
+
+
+def until(holds):
+    end = time.monotonic() + WAIT
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 class Lock:
@@ -100,8 +108,7 @@ def test_a_job_that_writes_in_between_waits_only_while_it_wants_to_write(jobs, l
     with writing(jobs, line):
         job = jobs.start("groups", "Clustering", work)
         assert reached.wait(WAIT)
-        while job.snapshot().status != "waiting":
-            job.wait(0.01)
+        until(lambda: job.snapshot().status == "waiting")
         assert job.snapshot().waiting == Waiting("Adding documents", 1)
     go.set()
     assert job.wait(WAIT).status == "done"
@@ -114,8 +121,7 @@ def test_a_job_stopped_in_the_middle_while_it_waits_ends_and_leaves_the_line(job
 
     with writing(jobs, line):
         job = jobs.start("groups", "Clustering", work)
-        while job.snapshot().status != "waiting":
-            job.wait(0.01)
+        until(lambda: job.snapshot().status == "waiting")
         job.stop()
         assert job.wait(WAIT).status == "stopped"
     assert not line.busy
@@ -131,8 +137,7 @@ def test_a_job_of_the_line_takes_the_lock_as_often_as_it_likes(jobs, line):
         return line.busy
 
     assert jobs.start("edit", "Changes", work, line=line).wait(WAIT).result is True
-    while line.busy:  # until the thread has ended
-        pass
+    until(lambda: not line.busy)  # its thread ends
 
 
 def test_a_job_tries_again_while_another_process_writes(jobs, line, monkeypatch):
@@ -156,8 +161,7 @@ def test_a_job_says_that_another_process_writes_and_fails_when_that_takes_too_lo
 
     job = jobs.start("a", "Adding", work, line=line)
     assert lock.refused.wait(WAIT)
-    while job.snapshot().status != "waiting":
-        job.wait(0.01)
+    until(lambda: job.snapshot().status == "waiting")
     assert job.snapshot().waiting == Waiting("another program that writes to the index", 1)
     job.stop()
     assert job.wait(WAIT).status == "stopped"
