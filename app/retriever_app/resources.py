@@ -14,6 +14,7 @@ from retriever.core.results import IndexStatus
 from retriever.index import profiling
 from retriever.index.asking.limits import read_limits
 from retriever.index.profiling import Columns, Profile
+from retriever.serving.budget import READ_ON_VARIABLE
 from retriever.serving.jobs import Jobs
 from retriever.serving.lines import Line
 from retriever.serving.pools import MOST_OPEN, EncoderPool, IndexFolder, IndexPool, index_folder
@@ -21,7 +22,7 @@ from retriever.serving.reading_on import ReadingOn
 from retriever.workspace import Index, limited
 from retriever_app import questions, state
 from retriever_app.background import FOREGROUND
-from retriever_app.serving import READ_ON_VARIABLE, VARIABLE
+from retriever_app.serving import VARIABLE
 from retriever_app.training.job import MODELS_FOLDER, Trainings
 
 if TYPE_CHECKING:
@@ -113,11 +114,7 @@ def _reading_on(folder: IndexFolder, minutes: float) -> ReadingOn:
     known, running = jobs(), trainings()
 
     def rests() -> bool:
-        return (
-            FOREGROUND.rests
-            and all(job.snapshot().over for job in known.named("").values())
-            and running.holder() is None
-        )
+        return FOREGROUND.rests and known.idle and running.holder() is None
 
     reading = ReadingOn(folder, encoders(), rests, minutes)
     reading.start()

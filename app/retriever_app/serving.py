@@ -7,12 +7,10 @@ from pathlib import Path
 
 from retriever.core.addresses import PortTakenError, listening, url_of
 from retriever.core.errors import UsageError
-from retriever.serving.budget import MINUTES
+from retriever.serving.budget import MINUTES, READ_ON_VARIABLE
 
 VARIABLE = "RETRIEVER_APP_INDEX"
 """The environment variable that tells the pages which index to show, or which folder of indexes."""
-READ_ON_VARIABLE = "RETRIEVER_READ_ON"
-"""That which tells them how many minutes a day texts are read on; where it is not set, none are."""
 SCRIPT = Path(__file__).parent / "pages" / "streamlit_app.py"
 FIRST_PORT = 8501
 UPLOAD_MB = 200

@@ -350,8 +350,7 @@ class Service:
 
     def _rests(self) -> bool:
         """Whether nobody waits for anything, and nothing goes on that somebody began."""
-        jobs = self.jobs.named("").values()
-        return self.foreground.rests and not self.readings.unfinished() and all(job.snapshot().over for job in jobs)
+        return self.foreground.rests and not self.readings.unfinished() and self.jobs.idle
 
     def close(self) -> None:
         """Ask all jobs to end, and refuse what waits for the model; what goes on is given a little time and left."""

@@ -8,14 +8,14 @@ import typer
 from retriever.cli.output import say
 from retriever.core.addresses import LOOPBACK
 from retriever.core.registry import require_extra
-from retriever.serving.budget import MINUTES
+from retriever.serving.budget import MINUTES, READ_ON_VARIABLE
 
 ReadOnOption = Annotated[
     int,
     typer.Option(
         help="Minutes of processor time, for each index and day, to read on under earlier questions while nobody "
         "waits; 0 is off.",
-        envvar="RETRIEVER_READ_ON",
+        envvar=READ_ON_VARIABLE,
         min=0,
     ),
 ]

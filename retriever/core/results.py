@@ -140,6 +140,11 @@ class SearchResult:
     reader_fault: RetrieverError | None = None
 
     @property
+    def ids(self) -> tuple[str, ...]:
+        """Ids of the hits' documents, best first."""
+        return tuple(hit.document.id for hit in self.hits)
+
+    @property
     def shown(self) -> "SearchResult":
         """This result as people see it: without the hits' words where its instruction is not answered.
 

@@ -256,6 +256,12 @@ class Jobs:
         with self._lock:
             return {name: job for name, job in self._jobs.items() if name.startswith(prefix)}
 
+    @property
+    def idle(self) -> bool:
+        """Whether all jobs with a name are over."""
+        with self._lock:
+            return all(job.over for job in self._jobs.values())
+
     def forget(self, name: str) -> None:
         """Drop a job that is over."""
         with self._lock:

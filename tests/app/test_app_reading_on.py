@@ -8,10 +8,10 @@ from app_fakes import MOOD, documents, load_encoder
 
 from retriever.core.requests import SearchOptions
 from retriever.index.search import rounds
+from retriever.serving.budget import READ_ON_VARIABLE
 from retriever.workspace import Index
 from retriever_app import resources
 from retriever_app.background import FOREGROUND
-from retriever_app.serving import READ_ON_VARIABLE
 
 FEW = [f"The kettle broke, {number}." for number in range(12)]
 ROWS = [{"id": f"r{row:02}", "text": text, "stars": 3} for row, text in enumerate(FEW)]

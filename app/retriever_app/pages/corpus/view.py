@@ -71,7 +71,7 @@ def _indexings() -> None:
     waiting, unreadable = intake.unfinished(resources.folder().folder)
     for name, job in resources.jobs().named("index ").items():
         plan = next((plan for plan in waiting if plan == job.about), None)
-        if job.snapshot().over:
+        if job.over:
             _ended(name, job, plan)
         else:
             st.text(job.title)

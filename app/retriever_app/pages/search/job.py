@@ -97,7 +97,7 @@ def show_anew(index: Index, request: SearchRequest, shown: LiveAnswer) -> None:
     def work(job: Job) -> str:
         with FOREGROUND.waited_for():
             result = index.search_anew(request, keep=True)
-        job.tell(LiveAnswer(result, True, _ids(shown.result)))
+        job.tell(LiveAnswer(result, True, shown.result.ids))
         return _state(index, request, result)
 
     job = Job("The new order")
@@ -106,10 +106,6 @@ def show_anew(index: Index, request: SearchRequest, shown: LiveAnswer) -> None:
         raise error
     key, _ = st.session_state[_RUNNING]
     st.session_state[_RUNNING] = (key, job)
-
-
-def _ids(result: SearchResult) -> tuple[str, ...]:
-    return tuple(hit.document.id for hit in result.hits)
 
 
 def _state(index: Index, request: SearchRequest, result: SearchResult) -> str:
@@ -182,7 +178,7 @@ def _search(job: Job, index: Index, request: SearchRequest, *, sends: bool) -> s
     answers = index.search_progressively(request, report) if sends else iter([])
     with FOREGROUND.waited_for():
         result = next(answers) if sends else index.search_stored(request)
-    first = _ids(result)
+    first = result.ids
     job.tell(LiveAnswer(result, result.final, first, unsent=not sends and not result.final))
     if sends and not result.final:
         if index.teaching.reader(request.instruction or ""):  # which waits for its endpoint, and takes no turn

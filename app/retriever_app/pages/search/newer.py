@@ -89,12 +89,8 @@ def _differs(index: Index, request: SearchRequest, shown: SearchResult, read: in
         looked = _Looked(shown, read if shown.settling is not None else 0)  # of what a search read, it is the order now
     if read >= GROWTH * max(1, looked.read) or (read == texts > looked.read):
         try:
-            looked = _Looked(shown, read, _ids(index.search_anew(request)) != _ids(shown))
+            looked = _Looked(shown, read, index.search_anew(request).ids != shown.ids)
         except RetrieverError:  # the index is being changed: the next look tells
             return False
     st.session_state[_LOOKED] = looked
     return looked.differs
-
-
-def _ids(result: SearchResult) -> list[str]:
-    return [hit.document.id for hit in result.hits]

@@ -100,7 +100,7 @@ def _show(index: Index, request: SearchRequest, answer: LiveAnswer, suggestions:
     if answer.settled:
         answers = [(hit.unit or hit.document, hit.words) for hit in result.hits]
         reading.show_answers(index, result.instruction, answers)
-    ids = [hit.document.id for hit in result.hits]
+    ids = result.ids
     moved = model.moved(answer.first, ids) if answer.settled else {}
     question = (result.instruction or "").strip()
     labels = index.teaching.labels(question)
