@@ -118,7 +118,7 @@ def served(index: Path) -> Iterator[Server]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    command = [*PROGRAM, "app", "--indexes", str(index), "--no-browser", "--port", port]
+    command = [*PROGRAM, "app", "--indexes", str(index), "--no-browser", "--port", port, "--read-on", "0"]
     server = subprocess.Popen(command)
     try:
         yield Server(wait_for(f"http://127.0.0.1:{port}"), server.pid)

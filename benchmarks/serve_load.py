@@ -4,9 +4,12 @@ The same requests, one short review each, are sent by one client after another a
 and to sentence-transformers behind uvicorn, which embeds request by request as most examples do. Both read the same
 weights, all-MiniLM-L6-v2, our base encoder. Every vector that comes back is compared with the one that its text has
 alone. The model that follows instructions is loaded too, by our server alone. Ratios are of one run on one machine.
+How long one client waits for either server is measured in turns too, both running: other work on the machine then
+weighs on both.
 
     python benchmarks/serve_load.py --output benchmarks/results/serve_load.json
     python benchmarks/serve_load.py --seconds 10 --clients 8        # a short form
+    python benchmarks/serve_load.py --only turns --output benchmarks/results/serve_turns.json
     python benchmarks/serve_load.py --table benchmarks/results/serve_load.json    # as docs/server.md has it
 """
 
@@ -31,6 +34,7 @@ from common import read_texts, write
 ROOT = Path(__file__).parents[1]
 INSTRUCTION = "What kind of product is this review about?"
 OURS, PEER = "retriever", "sentence-transformers"
+TURN = 20  # requests to one server before the other has its turn
 ALONE_SECONDS = 30.0  # one client after another needs no longer
 SAME = 0.999  # cosine with the vector of the text alone: batches differ by rounding
 PEER_SERVER = """
@@ -101,7 +105,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=120, help="of each load of many clients")
     parser.add_argument("--corpus", type=Path, default=ROOT / "examples/reviews.jsonl")
     parser.add_argument("--texts", type=int, default=1000, help="most texts that are asked for, in turn")
-    parser.add_argument("--only", default="", help="load this model of ours alone: minilm or default")
+    parser.add_argument("--requests", type=int, default=400, help="to each server, where they have turns")
+    parser.add_argument("--only", default="", help="this alone: minilm or default, models of ours, or turns")
     parser.add_argument("--output", type=Path)
     parser.add_argument("--table", type=Path, help="print this report as a table, and measure nothing")
     options = parser.parse_args()
@@ -118,13 +123,14 @@ def main() -> None:
     if not options.only:
         with peer() as (url, process):
             loads += measured(Target(PEER, "minilm", url, process), texts, {}, options)
-    report = {"loads": [asdict(row) for row in loads]}
+    turns = in_turns(texts, options.requests) if options.only in ("", "turns") else None
+    report = {"loads": [asdict(row) for row in loads], "turns": turns}
     write("serve_load", options, report)
     print(table(report))
 
 
 def table(report: Mapping[str, Any]) -> str:
-    """Return the loads as a Markdown table, each with how many times the requests of one client alone it answers."""
+    """Return a report as Markdown: a row a load, with how many times the requests of one client alone it answers."""
     loads = report["loads"]
     alone = {(row["server"], row["model"]): row["per_second"] for row in loads if row["clients"] == 1}
     head = "| server | model | clients | requests/s | times one client | p50, p99 ms | refused, lost | MB then, now |"
@@ -135,7 +141,12 @@ def table(report: Mapping[str, Any]) -> str:
         f"({row['memory_mb_per_minute']:+.1f} a minute) |"
         for row in loads
     ]
-    return "\n".join([head, "|---|---|---|---|---|---|---|---|", *rows])
+    lines = [head, "|---|---|---|---|---|---|---|---|", *rows] if rows else []
+    if turns := report.get("turns"):
+        ours, other = (turns["p50_ms"][server] for server in (OURS, PEER))
+        said = f"In turns, one client waits {ours:.1f} ms and {other:.1f} ms (minilm, p50): {ours / other:.2f} times."
+        lines += [said] if not lines else ["", said]
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +177,23 @@ def measured(target: Target, texts: Sequence[str], body: dict[str, Any], options
             )
         )
     return loads
+
+
+def in_turns(texts: Sequence[str], requests: int) -> dict[str, Any]:
+    """Return how long one client waits for our server and for the peer, both running, asked in turns."""
+    times: dict[str, list[float]] = {OURS: [], PEER: []}
+    with ours() as (our_url, _), peer() as (peer_url, _), httpx.Client(timeout=600) as http:
+        servers = {OURS: (our_url, {"model": "minilm"}), PEER: (peer_url, {})}
+        rounds = [texts[:TURN], *(texts[start : start + TURN] for start in range(0, requests, TURN))]
+        for number, some in enumerate(rounds):
+            for server, (url, body) in servers.items():
+                for text in some:
+                    started = time.perf_counter()
+                    http.post(f"{url}/v1/embeddings", json={**body, "input": text}).raise_for_status()
+                    if number:  # the first round loads the model
+                        times[server].append(time.perf_counter() - started)
+    half = {server: round(float(np.median(taken)) * 1000, 1) for server, taken in times.items()}
+    return {"requests": len(times[OURS]), "p50_ms": half}
 
 
 async def alone(url: str, texts: Sequence[str], body: dict[str, Any]) -> dict[str, np.ndarray]:
@@ -233,7 +261,8 @@ def slope(memory: Sequence[tuple[float, float]]) -> float:
 def ours() -> Iterator[tuple[str, int]]:
     """Run our server."""
     port = free_port()
-    command = [sys.executable, "-m", "retriever", "serve", "--port", str(port), "--indexes", os.devnull + "-none"]
+    options = ["--port", str(port), "--indexes", os.devnull + "-none", "--log-level", "warning"]
+    command = [sys.executable, "-m", "retriever", "serve", *options]
     with running(command, port) as server:
         yield server
 

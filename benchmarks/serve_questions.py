@@ -126,7 +126,8 @@ def measured(index: Path, part: str, most: float) -> Waits:
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(index, Path(folder) / "reviews")
         port = free_port()
-        command = [sys.executable, "-m", "retriever", "serve", "--port", str(port), "--indexes", folder]
+        options = ["--port", str(port), "--indexes", folder, "--read-on=0", "--log-level", "warning"]
+        command = [sys.executable, "-m", "retriever", "serve", *options]
         with running(command, port) as (url, process):
             return asyncio.run(waited(url, process, part, most))
 

@@ -180,6 +180,29 @@ class Index(Closing):
         (result,) = Searcher(self._opened).stored(queries, request)
         return self._opened.views.calibration.rated(self._with_verdict(result))
 
+    def search_anew(self, request: SearchRequest, *, keep: bool = False) -> SearchResult:
+        """Return the answer to a search by all that is read under its instruction by now; nothing more is read.
+
+        A search gives the list that it settled on, whatever is read afterwards; this is the list as it would be now.
+        With ``keep`` the search gives this one from now on. Errors as `search`.
+        """
+        if request.query is None and request.like is None:
+            return found_by_pattern(self._opened.store, request)
+        queries, request = self._queries([request])
+        (result,) = Searcher(self._opened).anew(queries, request, keep=keep)
+        return self._opened.views.calibration.rated(self._with_verdict(result))
+
+    def answer_state(self, instruction: str | None) -> str:
+        """Name the state that answers under an instruction rest on; to key caches by.
+
+        It changes with the documents and with what serves the instruction, and not where more texts are read under it.
+        Where answers in words serve it, it changes with every change of the index.
+        """
+        source = self._opened.known_sources.active(instruction or "")
+        if source is not None and source.in_words:
+            return str(self.revision)
+        return f"{self._opened.store.documents_revision()} {None if source is None else source.view_id}"
+
     def _answers(
         self, requests: Sequence[SearchRequest], on_texts: OnTexts | None = None
     ) -> Iterator[list[SearchResult]]:

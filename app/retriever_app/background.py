@@ -1,10 +1,9 @@
-"""Work behind the pages: how far it is, how long it will take, what users wait for, and how other work gives way.
+"""Work behind the pages: how far it is, how long it will take, and what users wait for.
 
 The time that reading will take is estimated by the last reading of an index; nothing is assumed.
 """
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from retriever.core.pace import Pace
 from retriever.core.results import IndexingReport, IndexStatus, OnIndexing
 from retriever.index.completing import judging_cost
+from retriever.serving.foreground import Foreground
 from retriever.serving.jobs import Job
 from retriever_app.text import about
 
@@ -19,8 +19,6 @@ LOADING = "Loading the model"
 READING = "Reading the reviews under the question"
 JUDGING = "Checking whether the model follows this question"
 
-PAUSE_SECONDS = 1.5  # in which nobody waits, before other work goes on
-MOST_SECONDS = 30.0  # that other work waits at a time, however much is searched
 _LOOK_SECONDS = 0.1  # between looks
 LEAST_TEXTS = 30  # of a run that tells how long a text takes
 
@@ -122,42 +120,5 @@ def taking_turns(lock: threading.Lock, job: Job) -> Iterator[None]:
         lock.release()
 
 
-class Foreground:
-    """Counts the searches and clusterings that go on; safe in all threads."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._going = 0
-        self._over = float("-inf")
-
-    @contextmanager
-    def waited_for(self) -> Iterator[None]:
-        """Be work that somebody waits for."""
-        with self._lock:
-            self._going += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._going -= 1
-                self._over = time.monotonic()
-
-    @property
-    def rests(self) -> bool:
-        """Whether nobody has waited for anything for a moment."""
-        with self._lock:
-            return not self._going and time.monotonic() - self._over >= PAUSE_SECONDS
-
-    def give_way(self, check: Callable[[], object]) -> None:
-        """Wait until nobody has waited for anything for a moment: a second reading makes every search slower.
-
-        The check is called again and again, and ends the waiting by raising.
-        """
-        end = time.monotonic() + MOST_SECONDS
-        check()
-        while not self.rests and time.monotonic() < end:
-            time.sleep(_LOOK_SECONDS)
-            check()
-
-
 FOREGROUND = Foreground()
+"""The searches and clusterings of all sessions."""

@@ -87,14 +87,17 @@ def watch(job: Job, key: str = "", beside: Callable[[], None] | None = None) -> 
 
 
 def progress_box(job: Job, told: Progress | None, key: str, beside: Callable[[], None] | None = None) -> None:
-    """Draw how far a job that goes on is, with a button to stop it; the rest as in `watch`."""
-    stopping = job.snapshot().status == "stopping"
+    """Draw how far a job that goes on is, or what it waits for, with a button to stop it; the rest as in `watch`."""
+    snapshot = job.snapshot()
+    stopping, waiting = snapshot.status == "stopping", snapshot.waiting
     progress = told or Progress(job.title)
     with st.container(border=True):
         sentence = f"{progress.sentence}; stopping" if stopping else progress.sentence
+        if waiting is not None:
+            sentence = f"{job.title}: waiting for {waiting.behind}, number {waiting.place} in the line"
         st.progress(progress.share or 0.0, text=plain(sentence))
         with st.container(horizontal=True, vertical_alignment="center"):
-            if told is not None:
+            if told is not None or waiting is not None:
                 st.button("Stop", f"stop {key}", on_click=job.stop, disabled=stopping, icon=":material/stop_circle:")
             if beside is not None:
                 beside()

@@ -14,10 +14,14 @@ from retriever.core.results import IndexStatus
 from retriever.index import profiling
 from retriever.index.asking.limits import read_limits
 from retriever.index.profiling import Columns, Profile
+from retriever.serving.budget import READ_ON_VARIABLE
 from retriever.serving.jobs import Jobs
+from retriever.serving.lines import Line
 from retriever.serving.pools import MOST_OPEN, EncoderPool, IndexFolder, IndexPool, index_folder
+from retriever.serving.reading_on import ReadingOn
 from retriever.workspace import Index, limited
 from retriever_app import questions, state
+from retriever_app.background import FOREGROUND
 from retriever_app.serving import VARIABLE
 from retriever_app.training.job import MODELS_FOLDER, Trainings
 
@@ -90,9 +94,31 @@ def open_index(name: str) -> Index:
     return limited(_indexes(folder()).get(name), read_limits(folder().folder))
 
 
+def line(name: str) -> Line:
+    """Return the line of the jobs that write to an index of that name, which need not be there."""
+    return _indexes(folder()).line(name)
+
+
 @st.cache_resource(show_spinner=False)
 def _indexes(folder: IndexFolder) -> IndexPool:
     return IndexPool(folder, encoders())
+
+
+def reading_on() -> ReadingOn:
+    """Return what reads on while nobody waits, begun when it was first asked for."""
+    return _reading_on(folder(), float(os.environ.get(READ_ON_VARIABLE) or 0))
+
+
+@st.cache_resource(show_spinner=False)
+def _reading_on(folder: IndexFolder, minutes: float) -> ReadingOn:
+    known, running = jobs(), trainings()
+
+    def rests() -> bool:
+        return FOREGROUND.rests and known.idle and running.holder() is None
+
+    reading = ReadingOn(folder, encoders(), rests, minutes)
+    reading.start()
+    return reading
 
 
 def status(index: Index) -> IndexStatus:

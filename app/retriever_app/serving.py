@@ -7,6 +7,7 @@ from pathlib import Path
 
 from retriever.core.addresses import PortTakenError, listening, url_of
 from retriever.core.errors import UsageError
+from retriever.serving.budget import MINUTES, READ_ON_VARIABLE
 
 VARIABLE = "RETRIEVER_APP_INDEX"
 """The environment variable that tells the pages which index to show, or which folder of indexes."""
@@ -53,11 +54,20 @@ def free_port(host: str, ports: Sequence[int]) -> int:
     raise UsageError(f"No port from {ports[0]} to {ports[-1]} is free.", hint="Name another with --port.")
 
 
-def serve(index: Path, *, host: str, port: int | None, browser: bool, tell: Callable[[str], object]) -> None:
+def serve(
+    index: Path,
+    *,
+    host: str,
+    port: int | None,
+    browser: bool,
+    tell: Callable[[str], object],
+    read_on: int = MINUTES,
+) -> None:
     """Serve the app until it is interrupted.
 
     ``index`` is an index's folder, or a folder of indexes, made when the first one is; without a port the first free
-    one from 8501 is taken. ``tell`` is told where the app is.
+    one from 8501 is taken. ``tell`` is told where the app is. In ``read_on`` minutes of the processor a day and index,
+    texts are read under earlier questions while nobody waits.
 
     Raises:
         UsageError: ``index`` is a file, or nothing can listen there.
@@ -66,7 +76,7 @@ def serve(index: Path, *, host: str, port: int | None, browser: bool, tell: Call
 
     if index.is_file():
         raise UsageError(f"{index} is a file.", hint="Name an index's folder, or a folder of indexes, with --indexes.")
-    os.environ[VARIABLE] = str(index.absolute())
+    os.environ |= {VARIABLE: str(index.absolute()), READ_ON_VARIABLE: str(read_on)}
     port = free_port(host, [port] if port else range(FIRST_PORT, FIRST_PORT + 1000))
     tell(f"The app is at {url_of(host, port)}; Ctrl-C stops it.")
     settings = _SETTINGS | {

@@ -68,7 +68,7 @@ def _line(index: Index, instruction: str) -> VerdictLine | None:
 @st.fragment(run_every=_REFRESH_SECONDS)
 def _await_turn() -> None:
     """Say that another diagnosis goes on; the page is drawn again when it is over."""
-    if all(other.snapshot().over for other in resources.jobs().named(DIAGNOSE).values()):
+    if all(other.over for other in resources.jobs().named(DIAGNOSE).values()):
         state.rerun()
     st.caption("Whether the model follows this question is checked after another question.")
 

@@ -7,6 +7,7 @@ and commands, for whoever runs the server: they go to the log, and clients are t
 import logging
 import re
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +29,9 @@ from retriever.core.errors import (
 from retriever.core.results import SearchResult
 
 _LOG = logging.getLogger(__name__)
+request_id: ContextVar[str] = ContextVar("request_id", default="")
+"""The id of the request that is answered; empty outside of one."""
+
 FAULT = "The language model did not do all that was asked. The server's log says why."
 
 
@@ -57,6 +61,10 @@ class SlowBodyError(RetrieverError):
 
 class TookTooLongError(RetrieverError):
     """An answer was not there in time."""
+
+
+class NotReadyError(RetrieverError):
+    """The server cannot answer yet, or no longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +107,7 @@ _KINDS: dict[type[BaseException], Problem] = {
     BodyError: Problem(413, "body_too_large"),
     BusyError: Problem(429, "busy"),
     OverloadedError: Problem(503, "overloaded"),
+    NotReadyError: Problem(503, "not_ready"),
     UsageError: Problem(400, "invalid_request"),
     InputError: Problem(400, "invalid_request"),
     TookTooLongError: Problem(504, "took_too_long"),
@@ -138,12 +147,17 @@ def problem_of(error: BaseException) -> Problem:
     """Describe an error for a client; words that the client is not told go to the log."""
     problem = next(_KINDS[kind] for kind in type(error).__mro__ if kind in _KINDS)
     if not isinstance(error, RetrieverError):
-        _LOG.error("A request failed", exc_info=error)
+        _LOG.error("%s failed", _request(), exc_info=error)
         return replace(problem, message=f"{problem.message}: {type(error).__name__}.")
     if not problem.message:
         return replace(problem, message=error.message, hint=problem.hint or for_clients(error.hint))
-    _LOG.error("A request failed: %s", error)
+    _LOG.error("%s failed: %s", _request(), error)
     return problem
+
+
+def _request() -> str:
+    """Return what the log calls the request that is answered."""
+    return f"Request {id}" if (id := request_id.get()) else "A request"
 
 
 def for_clients(hint: str) -> str:

@@ -1,18 +1,18 @@
 """What all ways into the server share: one model, open indexes, jobs, and threads for what blocks."""
 
 import asyncio
-import threading
+import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
-from retriever.api.problems import NotFoundError, TookTooLongError, UnknownIndexError, result_for_clients
-from retriever.api.settings import READING, ServerLimits, ServerSettings
+from retriever.api.problems import NotFoundError, NotReadyError, TookTooLongError, UnknownIndexError, result_for_clients
+from retriever.api.settings import READING, ServerSettings
+from retriever.api.workers import Workers, in_time
 from retriever.core.errors import BusyError, IndexNotFoundError, RetrieverError, UsageError
 from retriever.core.requests import SearchRequest
 from retriever.core.results import SearchResult, Settling
@@ -23,14 +23,16 @@ from retriever.index.sources.encoders import DEFAULT_BASE
 from retriever.index.teaching.answering import DEFAULT, GIVEN
 from retriever.serving import batching
 from retriever.serving.batching import BatchQueue, Pass, QueuedEncoder
-from retriever.serving.jobs import Job, Jobs
+from retriever.serving.foreground import Foreground
+from retriever.serving.jobs import Job, Jobs, Status
+from retriever.serving.lines import Line
 from retriever.serving.pools import EncoderPool, IndexPool, index_folder
+from retriever.serving.reading_on import ReadingOn
 from retriever.serving.readings import Reading, Readings
 from retriever.workspace import Index, limited
 
-T = TypeVar("T")
-VERDICT = "verdict "
-"""What the names of jobs begin with that look into instructions."""
+VERDICT, GIVING = "verdict ", "answers "
+"""What the names of jobs begin with that look into instructions, and that store answers: nobody can ask for them."""
 
 MOST_LOOKED = 1000
 """Instructions looked into last that are remembered, so that no search looks into them again."""
@@ -40,54 +42,6 @@ KEPT_SECONDS = 60.0
 
 SEPARATOR = "@"
 """What stands between the name of a model and that of a saved instruction."""
-
-
-class Workers:
-    """Threads that work for requests. Who waits too long is told so; the thread goes on to the end of its work."""
-
-    def __init__(self, limits: ServerLimits) -> None:
-        self._limits = limits
-        self._threads = ThreadPoolExecutor(limits.threads, thread_name_prefix="request")
-        self._lock = threading.Lock()
-        self._pending = 0
-
-    async def run(self, work: Callable[[], T]) -> T:
-        """Do work on a thread and wait for it; `BusyError` where too much waits already, other errors as `in_time`."""
-        return await in_time(self._submit(work), self._limits.seconds)
-
-    def close(self) -> None:
-        """Begin no more of what waits."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-    def _submit(self, work: Callable[[], T]) -> "Future[T]":
-        with self._lock:
-            if self._pending >= self._limits.threads + self._limits.waiting_requests:
-                raise BusyError(
-                    f"The server is at work on {self._pending} requests already.",
-                    hint="Ask again in a moment.",
-                )
-            self._pending += 1
-        try:
-            future = self._threads.submit(work)
-        except RuntimeError as error:  # it is shut down
-            self._done(None)
-            raise BusyError("The server is stopping.", hint="Ask again when it is back.") from error
-        future.add_done_callback(self._done)
-        return future
-
-    def _done(self, _: object) -> None:
-        with self._lock:
-            self._pending -= 1
-
-
-async def in_time(future: "Future[T]", seconds: float) -> T:
-    """Wait for a future; where time is up, cancel it if it has not begun, and raise `TookTooLongError`."""
-    try:
-        return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
-    except TimeoutError as error:
-        raise TookTooLongError(
-            f"There was no answer within {seconds:g} seconds.", hint="Ask for less, or ask again later."
-        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +76,12 @@ class Service:
         self._reading = read_limits(self.folder).filled(READING)
         self.jobs = Jobs()
         self.readings = Readings(running=settings.limits.readings, waiting=settings.limits.waiting_readings)
+        self.foreground = Foreground()
+        self.reading_on = ReadingOn(self.indexes.folder, self._encoders, self._rests, settings.read_on)
         self._loaded: dict[str, QueuedEncoder] = {}
         self._looked: deque[tuple[str, str]] = deque(maxlen=MOST_LOOKED)
         self.workers = Workers(settings.limits)
+        self._stopping = False
 
     @property
     def folder(self) -> Path:
@@ -152,6 +109,16 @@ class Service:
             raise UsageError(f"{name} has no reader {reader!r}.", hint=f"Its readers: {', '.join(known)}.")
         return index
 
+    def status(self, name: str) -> dict[str, Any]:
+        """Return what an index holds, as JSON has it, and what is read on of it; errors as `index`."""
+        index = self.index(name)
+        return {**index.status().to_json(), "path": name, "reading_on": self.read_on(index)}
+
+    def read_on(self, index: Index) -> dict[str, Any] | None:
+        """Return what is read on of an index while nobody waits, as JSON has it; None where nothing ever is."""
+        waiting = self.reading_on.of(index)
+        return None if waiting is None else waiting.to_json()
+
     def read_by(self, name: str, reader: str | None, *instructions: str) -> Index:
         """Return an index of which a reader serves some instructions from now on; None or blank for no change.
 
@@ -163,17 +130,43 @@ class Service:
                 index.teaching.read_by(instruction, reader)
         return index
 
-    def give_answers(self, name: str, instruction: str, answers: Mapping[str, str | None]) -> dict[str, Any]:
+    async def give_answers(self, name: str, instruction: str, answers: Mapping[str, str | None]) -> dict[str, Any]:
         """Store a program's answers to a question, by the ids of texts, and return how the question stands.
 
-        Raises `UsageError` beyond the limits; other errors as `Teaching.give_answers`.
+        Raises:
+            UsageError: beyond the limits.
+            BusyError: too many jobs wait.
+            TookTooLongError: others write to the index for longer than a request may take. Nothing was stored, unless
+                storing had begun: that goes on.
+            RetrieverError: as `Teaching.give_answers`.
         """
         self.limits.check_instruction(instruction)
         self.limits.check_documents(len(answers))
         require_text(*answers, *filter(None, answers.values()))
-        teaching = self.index(name).teaching
-        teaching.give_answers(instruction, answers, author="program")
-        return {"instruction": instruction, **asdict(teaching.answers_status(instruction))}
+
+        def work(_: Job) -> dict[str, Any]:
+            teaching = self.index(name).teaching
+            teaching.give_answers(instruction, answers, author="program")
+            return {"instruction": instruction, **asdict(teaching.answers_status(instruction))}
+
+        await self.workers.run(lambda: self.index(name))
+        self._check_waiting()
+        id = f"{GIVING}{secrets.token_hex(8)}"
+        job = self.jobs.start(id, "Taking answers", work, line=self.indexes.line(name))
+        try:
+            await self.wait_for(job, self.limits.seconds)
+        finally:  # the client may have gone
+            if job.snapshot().status == "waiting":
+                job.stop()
+        now = job.snapshot()
+        self.jobs.forget(id)
+        if now.error is not None:
+            raise now.error
+        if now.status != "done":
+            raise TookTooLongError(
+                f"The answers were not stored within {self.limits.seconds:g} seconds.", hint="Send them again later."
+            )
+        return cast("dict[str, Any]", now.result)
 
     def model_names(self) -> list[str]:
         """Return what a request may name as its model: the models, and each with every saved instruction."""
@@ -215,28 +208,53 @@ class Service:
         # and it stays the same for as long as the server runs
         return self._loaded.setdefault(name, cast("QueuedEncoder", encoder))
 
-    def make_room(self) -> None:
-        """Forget jobs that were over first, beyond those that are kept; raise `BusyError` where no other may begin."""
-        jobs = self.jobs.named("")
-        over = [name for name, job in jobs.items() if job.snapshot().over]
+    def make_room(self, line: Line | None = None) -> None:
+        """Forget jobs that were over first, beyond those that are kept.
+
+        Raises:
+            BusyError: no other may begin, nor wait in the line of those that write to an index.
+        """
+        over = [name for name, job in self.jobs.named("").items() if job.over]
         for name in over[: max(0, len(over) - self.limits.kept_jobs + 1)]:
             self.jobs.forget(name)
+        self._check_waiting()
         running = self.running_jobs()
-        if running >= self.limits.jobs:
+        if running >= self.limits.jobs and not (line and line.busy):
             raise BusyError(f"{running} jobs are running already.", hint="Wait for one, or cancel it.")
+
+    def _check_waiting(self) -> None:
+        waiting = list(self.unfinished_jobs().values()).count("waiting")
+        if waiting >= self.limits.waiting_jobs:
+            raise BusyError(
+                f"{waiting} jobs wait already to write to an index.", hint="Ask again when some have ended."
+            )
+
+    def check_ready(self) -> None:
+        """Raise `NotReadyError` where requests cannot be answered."""
+        if self._stopping:
+            raise NotReadyError("The server is stopping.", hint="Ask again when it is back.")
+        try:
+            next(self.folder.iterdir(), None)
+        except OSError as error:
+            raise NotReadyError(
+                "The folder of indexes is not there, or cannot be read.", hint="Whoever runs the server can mend this."
+            ) from error
+        if self.indexes.folder.only and not self.names():
+            raise NotReadyError("The index is not there any more.", hint="Whoever runs the server can mend this.")
 
     async def wait_for(self, job: Job, seconds: float) -> None:
         """Wait for the end of a job, no longer than a request may take, without a thread for it."""
         until = asyncio.get_running_loop().time() + min(seconds, self.limits.seconds)
         pause = 0.005
-        while not job.snapshot().over and asyncio.get_running_loop().time() < until:
+        while not job.over and asyncio.get_running_loop().time() < until:
             await asyncio.sleep(pause)
             pause = min(0.2, pause * 1.5)
 
     async def embed(self, model: str, texts: Sequence[str], instruction: str) -> batching.Reading:
         """Embed texts together with what else waits for the model; errors as `loaded` and `Workers.run`."""
-        encoder = await self.loaded(model)
-        return await in_time(encoder.submit(texts, instruction), self.limits.seconds)
+        with self.foreground.waited_for():
+            encoder = await self.loaded(model)
+            return await in_time(encoder.submit(texts, instruction), self.limits.seconds)
 
     async def search(self, name: str, request: SearchRequest, *, wait: float) -> Answer:
         """Search an index: the settled answer, or where it takes longer than so many seconds the first one.
@@ -278,7 +296,8 @@ class Service:
             under_way[0].check()
 
         answers = map(result_for_clients, index.search_progressively(request, report))
-        first = next(answers)
+        with self.foreground.waited_for():
+            first = next(answers)
 
         def settle(job: Job) -> tuple[SearchResult, int]:
             under_way.append(job)
@@ -320,20 +339,31 @@ class Service:
         self.index(name).teaching.judge(instruction, progress=job.follow)
 
     def running_jobs(self) -> int:
-        """Count the jobs under way that somebody asked for."""
-        jobs = self.jobs.named("").items()
-        return sum(not job.snapshot().over for name, job in jobs if not name.startswith(VERDICT))
+        """Count the jobs under way that clients can ask for."""
+        jobs = self.unfinished_jobs().items()
+        return sum(status != "waiting" for name, status in jobs if not name.startswith((VERDICT, GIVING)))
+
+    def unfinished_jobs(self) -> dict[str, Status]:
+        """Return how the jobs stand that are not over, by name."""
+        now = {name: job.snapshot() for name, job in self.jobs.named("").items()}
+        return {name: snapshot.status for name, snapshot in now.items() if not snapshot.over}
+
+    def _rests(self) -> bool:
+        """Whether nobody waits for anything, and nothing goes on that somebody began."""
+        return self.foreground.rests and not self.readings.unfinished() and self.jobs.idle
 
     def close(self) -> None:
         """Ask all jobs to end, and refuse what waits for the model; what goes on is given a little time and left."""
+        self._stopping = True
         until = time.monotonic() + self.limits.grace_seconds
-        running = [job for job in self.jobs.named("").values() if not job.snapshot().over]
+        running = [job for job in self.jobs.named("").values() if not job.over]
         running += self.readings.unfinished()
         for job in running:
             job.stop()
         self.workers.close()
         for job in running:
             job.wait(max(0.0, until - time.monotonic()))
+        self.reading_on.close(max(0.0, until - time.monotonic()))
         self.queue.close(max(0.0, until - time.monotonic()))
 
     def _saved(self) -> dict[str, str]:

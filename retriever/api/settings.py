@@ -14,6 +14,7 @@ from retriever.core.requests import SearchRequest
 from retriever.core.text import require_text
 from retriever.index.asking.limits import ReadingLimits
 from retriever.index.sources.encoders import DEFAULT_BASE
+from retriever.serving.budget import MINUTES
 
 PORT = 8600
 READER_VARIABLE = "RETRIEVER_TOKEN"
@@ -78,6 +79,7 @@ class ServerLimits:
         readings: searches that read texts under their questions at a time.
         waiting_readings: how many more may wait.
         jobs: jobs that run at a time.
+        waiting_jobs: how many more may wait for others that write to the same index.
         kept_jobs: jobs that are over and can still be asked for.
         grace_seconds: that requests under way get when the server is stopped.
     """
@@ -96,6 +98,7 @@ class ServerLimits:
     readings: int = 2
     waiting_readings: int = 64
     jobs: int = 2
+    waiting_jobs: int = 16
     kept_jobs: int = 32
     grace_seconds: int = 10
 
@@ -157,6 +160,8 @@ class ServerSettings:
         tokens: who may do what.
         instructions: saved ones, by name.
         limits: what may be asked for.
+        read_on: minutes of the processor, for each index and day, in which texts are read under questions that somebody
+            asked while nobody waits; 0 for none.
 
     Raises:
         UsageError: the index is a file, others than this machine could reach the server without a token, or there are
@@ -170,6 +175,7 @@ class ServerSettings:
     tokens: Tokens = field(default_factory=Tokens)
     instructions: Mapping[str, str] = field(default_factory=dict)
     limits: ServerLimits = field(default_factory=ServerLimits)
+    read_on: float = MINUTES
 
     def __post_init__(self) -> None:
         if self.index.is_file():

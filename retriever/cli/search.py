@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from retriever.cli import output
 from retriever.cli.options import DEFAULT_INDEX, DeviceOption, ExplainOption, IndexOption, JsonOption
@@ -35,6 +37,9 @@ def search(
     *,
     index: IndexOption = DEFAULT_INDEX,
     explain: ExplainOption = False,
+    complete: Annotated[
+        bool, typer.Option("--complete", help="Embed all texts under the instruction first, not a few of the best.")
+    ] = False,
     device: DeviceOption = "auto",
     json: JsonOption = False,
     **options: object,
@@ -42,7 +47,8 @@ def search(
     """Search an index under an instruction.
 
     With - as the query, each line of stdin is a query. Under a new instruction the first hits are shown at once on a
-    terminal, and the final ones when enough texts are embedded under it.
+    terminal, and the final ones when enough texts are embedded under it. With --complete all are, those that --where
+    accepts; what Ctrl-C interrupts is kept, and the same command goes on from there.
 
     Example: retriever search "it broke" --instruction "What kind of product is this?" --where "stars <= 2"
     """
@@ -51,10 +57,14 @@ def search(
     if not queries:
         raise UsageError("There are no queries on stdin.", hint="Send one query per line.")
     requests = [made(SearchRequest, options, query=query) for query in queries]
+    if complete and not requests[0].instruction:
+        raise UsageError("--complete embeds texts under an instruction.", hint="Add --instruction, or leave it out.")
     reading = made(Reading, options, reader=None)
     with reading.opened(index, device) as opened:
         reading.begin(opened, requests[0].instruction or "", requests[0].reader, required=False)
         requests = [replace(request, reader=None) for request in requests]  # it serves by now, or the answer was no
+        if complete:
+            _complete(opened, requests[0])
         if several:
             results = opened.search_many(requests)
         else:
@@ -69,6 +79,18 @@ def search(
         output.document({"searches": documents} if several else documents[0])
     else:
         say_verdict(results[0].verdict)
+
+
+def _complete(opened: "Index", request: SearchRequest) -> None:
+    """Embed all texts that a search may find under its instruction, and say how long that takes."""
+    instruction = request.instruction or ""
+    if opened.teaching.reader(instruction):
+        raise UsageError(
+            "Answers in words serve this instruction: --complete cannot embed texts under it.",
+            hint="`retriever index CORPUS --read QUESTION` has a language model answer about all texts.",
+        )
+    with output.ProgressLine() as line:
+        opened.upkeep.complete([instruction], where=request.where, progress=line.show)
 
 
 def _final(opened: "Index", request: SearchRequest, *, show_first: bool) -> "SearchResult":

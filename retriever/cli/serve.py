@@ -1,14 +1,24 @@
 """`retriever app`, `serve` and `mcp`: indexes in a browser, over HTTP and for agents."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from retriever.cli.output import say
 from retriever.core.addresses import LOOPBACK
 from retriever.core.registry import require_extra
+from retriever.serving.budget import MINUTES, READ_ON_VARIABLE
 
+ReadOnOption = Annotated[
+    int,
+    typer.Option(
+        help="Minutes of processor time, for each index and day, to read on under earlier questions while nobody "
+        "waits; 0 is off.",
+        envvar=READ_ON_VARIABLE,
+        min=0,
+    ),
+]
 FolderOption = Annotated[Path, typer.Option("--indexes", help="Folder of indexes, or of one index.")]
 
 _FOLDER = Path("indexes")
@@ -20,6 +30,7 @@ def app(
     host: Annotated[str, typer.Option(help="Address to listen on; 127.0.0.1 serves this machine alone.")] = LOOPBACK,
     port: Annotated[int | None, typer.Option(help="Port. [default: the first free one from 8501]")] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the app in a browser.")] = True,
+    read_on: ReadOnOption = MINUTES,
 ) -> None:
     """Explore indexes in a browser.
 
@@ -30,7 +41,7 @@ def app(
     require_extra("app")
     from retriever_app.serving import serve
 
-    serve(indexes, host=host, port=port, browser=browser, tell=say)
+    serve(indexes, host=host, port=port, browser=browser, read_on=read_on, tell=say)
 
 
 def serve(  # noqa: PLR0913 - one parameter per option
@@ -61,6 +72,11 @@ def serve(  # noqa: PLR0913 - one parameter per option
     waiting_texts: Annotated[
         int, typer.Option(help="Most texts that wait for the model; more are refused.", min=1, hidden=True)
     ] = 4096,
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        typer.Option(help="What goes to stderr; info has a line for every request."),
+    ] = "info",
+    read_on: ReadOnOption = MINUTES,
 ) -> None:
     """Serve embeddings, search and clusters over HTTP and MCP.
 
@@ -80,8 +96,9 @@ def serve(  # noqa: PLR0913 - one parameter per option
         read_tokens(token_file, writer_token_file),
         {} if instructions is None else read_instructions(instructions),
         ServerLimits(seconds=seconds, body_bytes=body_mb * 1_000_000, waiting_texts=waiting_texts),
+        read_on,
     )
-    run(settings, tell=say)
+    run(settings, tell=say, log_level=log_level)
 
 
 def mcp(
@@ -99,4 +116,4 @@ def mcp(
     from retriever.api.mcp.server import run
     from retriever.api.settings import ServerSettings
 
-    run(ServerSettings(indexes), writing=write)
+    run(ServerSettings(indexes, read_on=0), writing=write)

@@ -140,6 +140,11 @@ class SearchResult:
     reader_fault: RetrieverError | None = None
 
     @property
+    def ids(self) -> tuple[str, ...]:
+        """Ids of the hits' documents, best first."""
+        return tuple(hit.document.id for hit in self.hits)
+
+    @property
     def shown(self) -> "SearchResult":
         """This result as people see it: without the hits' words where its instruction is not answered.
 
@@ -278,7 +283,7 @@ class ViewStatus:
         factory: FAISS factory string of that generation, where FAISS made it.
         recall: its recall@10 against exact search, measured when it was built.
         tail: vectors newer than the generation, searched exactly.
-        last_used: UTC time, to the hour.
+        last_used: UTC time, to the minute.
         encoder: what its vectors come from.
         bytes: of the vectors, those of windows among them, without words and vector indexes.
         lazy: whether it was filled by searches or for a part of the documents only; nobody asked for the whole view.

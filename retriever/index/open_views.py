@@ -20,7 +20,7 @@ from retriever.store.database import Store
 from retriever.store.lock import LOCK_NAME, WriterLock
 from retriever.store.views import View
 
-NOTED_EVERY = 3600.0
+NOTED_EVERY = 60.0
 """Seconds between two notes of a view's last use."""
 
 
@@ -92,7 +92,7 @@ class OpenViews:
                 evict(self._store, self._folder, limit)
 
     def note_use(self, view_ids: Iterable[int]) -> None:
-        """Note that views were used, each once an hour: who only reads should not have to write.
+        """Note that views were used, each once a minute: who only reads should not have to write.
 
         The use of a view is one of that whose texts it has.
         """

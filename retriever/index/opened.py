@@ -3,8 +3,8 @@
 import copy
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -72,6 +72,10 @@ class Opened(Closing):
     Its files are open from the first use until `close`, or until nobody holds the object any more. Arguments and errors
     as for `retriever.workspace.Index`.
 
+    Attributes:
+        holding: gives what holds the writer's lock while it is entered: the lock itself, which refuses a second writer,
+            unless who serves several writers has put them in a line.
+
     Raises:
         UsageError: what was given is no `Encoder`.
     """
@@ -105,6 +109,7 @@ class Opened(Closing):
         self._state: _State | None = None
         self._closing: weakref.finalize[[], Opened] | None = None  # closes the store, once
         self._lent: Opened | None = None  # of which this has the files; it closes them
+        self.holding: Callable[[WriterLock], AbstractContextManager[object]] = lambda lock: lock
 
     @property
     def store(self) -> Store:
@@ -214,7 +219,7 @@ class Opened(Closing):
         """Hold the writer's lock over a recorded run; a new index gets its database and encoder first."""
         if command != "index" and not (self.path / DATABASE).exists():
             raise IndexNotFoundError(f"There is no index at {self.path}.", hint="Make one with `retriever index`.")
-        with WriterLock(self.path / LOCK_NAME):
+        with self.holding(WriterLock(self.path / LOCK_NAME)):
             self._ready(create=command == "index")
             if command == "index" and self.store.settings.get(ENCODER) is None:
                 self._adopt()

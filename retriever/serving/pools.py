@@ -17,8 +17,9 @@ from retriever.core.protocols import Encoder
 from retriever.core.types import JSON
 from retriever.index import encoding
 from retriever.index.model_names import DEFAULT, default_identity
-from retriever.index.opened import DatabaseIdentity, database_identity, is_index
+from retriever.index.opened import DatabaseIdentity, database_identity, is_index, opened
 from retriever.index.sources.encoders import load_base
+from retriever.serving.lines import Line
 from retriever.workspace import Index
 
 _K = TypeVar("_K")
@@ -193,7 +194,8 @@ class IndexPool:
     """Open indexes by name; safe in all threads, and so are the indexes.
 
     All who ask for a name at a time get the same object. The ``most`` asked for last stay open; one beyond them is
-    closed when the last who holds it lets go of it, so nobody loses an index while working with it.
+    closed when the last who holds it lets go of it, so nobody loses an index while working with it. Jobs that write to
+    one index go one after the other.
     """
 
     def __init__(self, folder: IndexFolder, encoders: EncoderPool, *, most: int = MOST_OPEN) -> None:
@@ -202,6 +204,7 @@ class IndexPool:
         self._lock = threading.Lock()
         self._held: WeakValueDictionary[tuple[str, DatabaseIdentity], Index] = WeakValueDictionary()
         self._recent: _Recent[str, Index] = _Recent(most)
+        self._lines: WeakValueDictionary[str, Line] = WeakValueDictionary()
 
     def get(self, name: str) -> Index:
         """Return an index; another object once another database has taken the place of the one that was open.
@@ -218,8 +221,15 @@ class IndexPool:
             with self._lock:
                 self._recent.pop(name, None)
             raise
+        line = self.line(name)
         with self._lock:
             index = self._held.get((name, identity))
             if index is None:
                 index = self._held[name, identity] = Index(path, load=self._encoders.described)
+                opened(index).holding = line.holding
             return self._recent.keep(name, index)
+
+    def line(self, name: str) -> Line:
+        """Return the line of the jobs that write to an index of that name, which need not be there."""
+        with self._lock:
+            return self._lines.setdefault(name, Line())

@@ -5,13 +5,16 @@ import threading
 from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import partial
 
 from retriever.core.errors import OverloadedError
 from retriever.core.results import SearchResult
-from retriever.serving.jobs import Job
+from retriever.serving.jobs import Job, Waiting
 
 KEPT = 64
 """Readings that are over and can still be asked for."""
+
+_SAME_QUESTION, _OTHER_QUESTIONS = "a search under the same question", "searches under other questions"
 
 Settle = Callable[[Job], tuple[SearchResult, int]]
 """Gives the settled answer to a search, and the revision of its index at the end."""
@@ -37,7 +40,7 @@ class Reading:
         """Do the work on this thread."""
 
         def work(job: Job) -> SearchResult:
-            job.check()  # it may have been stopped while it waited
+            job.check()  # it may have been stopped since its turn came
             result, self.revision = settle(job)
             return result
 
@@ -66,9 +69,9 @@ class Readings:
         """
         with self._lock:
             known = self._known.get(key)
-            if known is not None and not known.job.snapshot().over:
+            if known is not None and not known.job.over:
                 return known
-            unfinished = sum(map(len, self._lines.values()))
+            unfinished = len(self._unfinished())
             if unfinished >= self._most:
                 raise OverloadedError(
                     f"{unfinished} searches wait for texts to be read under their questions, and no more may.",
@@ -76,12 +79,13 @@ class Readings:
                 )
             self._known.pop(key, None)
             reading = self._known[key] = Reading(secrets.token_hex(8), Job("A search", index))
+            reading.job.hold(partial(self._place, reading, line))
             if line not in self._lines:
                 self._lines[line] = deque()
                 self._ready.append(line)
             self._lines[line].append((reading, settle))
             self._begin()
-            over = [other for other, kept in self._known.items() if kept.job.snapshot().over]
+            over = [other for other, kept in self._known.items() if kept.job.over]
             for other in over[: max(0, len(over) - KEPT)]:
                 del self._known[other]
             return reading
@@ -99,13 +103,35 @@ class Readings:
     def unfinished(self) -> list[Job]:
         """Return the jobs under way and waiting."""
         with self._lock:
-            return [reading.job for line in self._lines.values() for reading, _ in line]
+            return self._unfinished()
+
+    def _unfinished(self) -> list[Job]:
+        return [reading.job for line in self._lines.values() for reading, _ in line if not reading.job.over]
+
+    def _place(self, reading: Reading, line: Hashable) -> Waiting | None:
+        """Return what a reading waits for."""
+        with self._lock:
+            known = [other for other, _ in self._lines.get(line, ()) if not other.job.over or other is reading]
+            if reading not in known:
+                return None
+            before = known.index(reading)
+            if line not in self._ready:  # the first of the line is under way
+                return Waiting(_SAME_QUESTION, before) if before else None
+            return Waiting(_OTHER_QUESTIONS, self._ready.index(line) + 1 + before)
 
     def _begin(self) -> None:
         """Begin what is next, as far as more may go on; the caller holds the lock."""
         while self._ready and self._running < self._most_running:
+            line = self._ready.popleft()
+            waiting = self._lines[line]
+            while waiting and waiting[0][0].job.over:  # it was stopped
+                waiting.popleft()
+            if not waiting:
+                del self._lines[line]
+                continue
             self._running += 1
-            threading.Thread(target=self._read, args=(self._ready.popleft(),), name="reading", daemon=True).start()
+            waiting[0][0].job.go_on()
+            threading.Thread(target=self._read, args=(line,), name="reading", daemon=True).start()
 
     def _read(self, line: Hashable) -> None:
         """Do the first of a line, and put the line behind those that wait."""

@@ -52,7 +52,7 @@ def serve(indexes, encoder, plain, monkeypatch):
     monkeypatch.setattr(pools, "default_identity", lambda: "any")
     open_servers = []
 
-    def begin(*, tokens=None, instructions=None, index=None, encoder="default", **limits):
+    def begin(*, tokens=None, instructions=None, index=None, encoder="default", read_on=0, **limits):
         settings = ServerSettings(
             index or indexes,
             port=0,
@@ -60,6 +60,7 @@ def serve(indexes, encoder, plain, monkeypatch):
             tokens=tokens or Tokens(),
             instructions=instructions or {},
             limits=ServerLimits(**{"grace_seconds": 1, **limits}),
+            read_on=read_on,
         )
         by_print = {plain.fingerprint: plain}
         open_servers.append(running(settings, lambda described: by_print.get(described["fingerprint"], reader)))

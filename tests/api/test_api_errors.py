@@ -17,6 +17,7 @@ from test_api_mcp import client_of
 import retriever.api.problems
 from retriever.api.problems import for_clients, problem_of
 from retriever.core.errors import RetrieverError
+from retriever.serving import lines
 from retriever.serving.pools import IndexPool
 from retriever.store.database import Store
 from retriever.store.lock import LOCK_NAME, LockHolder, WriterLock
@@ -29,9 +30,9 @@ KEEPER = "Whoever keeps the index can mend this."
 ABOUT_REQUESTS = {
     *("UsageError", "FilterError", "ConsentError", "ReadingLimitError", "InputError", "BusyError", "OverloadedError"),
     *("UnauthorizedError", "ForbiddenError", "NotFoundError", "UnknownIndexError", "BodyError", "SlowBodyError"),
-    "TookTooLongError",
+    *("TookTooLongError", "NotReadyError"),
 }
-"""The errors whose message is of what a client sent, and is given back to it."""
+"""The errors whose message is of what a client sent, or made for clients, and is given to it."""
 
 
 def kinds(error=RetrieverError):
@@ -90,7 +91,8 @@ def server(make, serve, indexes, encoder):
 
 @contextmanager
 def locked(server, folder):
-    with WriterLock(folder / LOCK_NAME):
+    with WriterLock(folder / LOCK_NAME), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines, "LOCK_SECONDS", 0)
         (folder / f"{LOCK_NAME}.json").write_text(json.dumps(asdict(HOLDER)))
         yield
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from api_fakes import WRITER, refused
+from api_fakes import WAIT, WRITER, refused
 from test_api_mcp import asked
 
 from retriever.core.addresses import listening
@@ -79,6 +80,13 @@ def test_a_gigabyte_is_refused_in_bounded_memory(serve):
     assert refused(response, 413, "body_too_large", "16000000 bytes")
     assert psutil.Process().memory_info().rss - before < 200_000_000
     assert server.lives()
+
+
+def test_answers_are_sent_at_once():
+    with listening("127.0.0.1", 0) as place, socket.create_connection(place.getsockname(), WAIT):
+        accepted, _ = place.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_a_second_server_at_a_port_is_told_so():

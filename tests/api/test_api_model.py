@@ -33,7 +33,7 @@ def server(encoder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("indexes")
     with open_index(folder / "reviews", encoder=encoder, plain=load_base()) as index:
         index.add([Document(f"r{row}", text) for row, text in enumerate(REVIEWS, 1)])
-    settings = ServerSettings(folder, port=0, instructions={"mood": MOOD})
+    settings = ServerSettings(folder, port=0, instructions={"mood": MOOD}, read_on=0)
     with running(settings, encoding.load_described) as served:
         yield served
 

@@ -77,6 +77,7 @@ def running(folder, place):
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(SCRIPT.parents[2]), *sys.path]),
         "RETRIEVER_CONFIG": str(place / "user"),
+        "RETRIEVER_READ_ON": "0",
     }
     with (place / "app.log").open("wb") as log:
         server = subprocess.Popen(command, stdout=log, stderr=log, env=environment)

@@ -3,7 +3,6 @@
 import inspect
 import re
 import socket
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import date
 from types import SimpleNamespace
@@ -14,8 +13,8 @@ from streamlit.testing.v1 import AppTest
 
 from retriever.cli.serve import app
 from retriever.core.errors import UsageError
-from retriever_app import background, serving, state
-from retriever_app.background import Foreground, Progress
+from retriever_app import serving, state
+from retriever_app.background import Progress
 
 
 @dataclass(frozen=True)
@@ -182,67 +181,6 @@ def test_widgets_are_told_again_after_a_run_that_was_cut_short():
     session.run()
     assert not session.number_input[0].proto.set_value
     assert session.number_input[0].value == 10
-
-
-class Clock:
-    """A clock that goes on when somebody sleeps, and at no other time."""
-
-    def __init__(self):
-        self.now = 0.0
-
-    def monotonic(self):
-        return self.now
-
-    def sleep(self, seconds):
-        self.now += seconds
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    monkeypatch.setattr(background, "time", clock := Clock())
-    return clock
-
-
-def test_where_nobody_waits_it_goes_on_at_once(clock):
-    Foreground().give_way(lambda: None)
-    assert clock.now == 0
-
-
-def test_it_waits_until_all_are_over_and_a_moment_more(clock):
-    foreground, searches = Foreground(), [ExitStack(), ExitStack()]
-    for search in searches:
-        search.enter_context(foreground.waited_for())
-
-    def look():
-        for over, search in enumerate(searches, start=1):
-            if clock.now >= over:
-                search.close()
-
-    foreground.give_way(look)
-    assert clock.now == pytest.approx(2 + background.PAUSE_SECONDS, abs=0.3)
-
-
-def test_a_search_that_fails_is_over_too(clock):
-    foreground = Foreground()
-    with pytest.raises(ValueError, match="no view"), foreground.waited_for():
-        raise ValueError("no view")
-    foreground.give_way(lambda: None)
-    assert clock.now == pytest.approx(background.PAUSE_SECONDS, abs=0.3)
-
-
-def test_it_does_not_wait_for_ever(clock):
-    foreground = Foreground()
-    with foreground.waited_for():
-        foreground.give_way(lambda: None)
-    assert clock.now == pytest.approx(background.MOST_SECONDS, abs=0.3)
-
-
-def test_what_waits_can_be_stopped(clock):
-    def stop():
-        raise KeyboardInterrupt
-
-    with (foreground := Foreground()).waited_for(), pytest.raises(KeyboardInterrupt):
-        foreground.give_way(stop)
 
 
 @pytest.mark.parametrize(

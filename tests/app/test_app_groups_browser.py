@@ -131,6 +131,8 @@ def test_a_cluster_is_added_with_shift_and_let_go_from_elsewhere(visit):
     kettle = dot_of(page, "kettle")
     page.mouse.click(kettle["x"], kettle["y"])
     page.wait_for_url(re.compile("clusters=0"))
+    rest(page)
+    stands(page)  # until then the app may still answer the click
     page.keyboard.press("Escape")
     page.wait_for_url(lambda url: "clusters=" not in url)
 

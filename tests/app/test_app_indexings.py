@@ -1,6 +1,7 @@
 """Indexings that the app begins: stopped, gone on with, several at a time."""
 
 import json
+import threading
 
 from app_checks import PATIENCE, click, drop, finish, shown, whole
 from app_fakes import OWN_COLUMNS
@@ -144,3 +145,18 @@ def test_an_indexing_that_the_server_did_not_survive_is_offered_again(indexes, a
     assert "The indexing of a.csv was not finished" in shown(session)
     finish(click(session, "Continue"), "a")
     assert "6 reviews added" in shown(session)
+
+
+def test_an_indexing_waits_for_what_writes_to_the_index_and_can_be_stopped_meanwhile(indexes, app, gated):
+    go = threading.Event()
+    other = resources.jobs().start("other", "Teaching", lambda job: go.wait(PATIENCE), line=resources.line("a"))
+    session = begin(app("corpus"), "a")
+    (bar,) = session.get("progress")
+    assert "waiting for Teaching, number 1 in the line" in bar.proto.text
+    job = resources.jobs().find("index a")
+    assert job.snapshot().status == "waiting"
+    click(session, "Stop")
+    assert job.snapshot().status == "stopped"
+    go.set()
+    assert other.wait(PATIENCE).status == "done"
+    assert not (indexes / "a").exists()

@@ -12,9 +12,10 @@ from retriever.index import completing
 from retriever.index.search import rounds
 from retriever.index.teaching.part import Teaching
 from retriever.index.verdicts.measured import Measured
+from retriever.serving.foreground import PAUSE_SECONDS
 from retriever.workspace import Index
 from retriever_app import resources, text
-from retriever_app.background import FOREGROUND, PAUSE_SECONDS
+from retriever_app.background import FOREGROUND
 
 ROWS = [
     {**review, "id": f"{review['id']}-{copy}", "text": f"{review['text']} {copy}"}

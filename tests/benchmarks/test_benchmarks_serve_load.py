@@ -1,5 +1,6 @@
 import asyncio
 import json
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 import serve_load
 
 ROOT = Path(__file__).parents[2]
-RESULTS = ROOT / "benchmarks/results/serve_load.json"
+RESULTS = [ROOT / f"benchmarks/results/serve_{part}.json" for part in ("load", "turns")]
+MEASURED = [results for results in RESULTS if results.is_file()]
 TEXTS = ["kettle", "toy", "lamp"]
 EXPECTED = {text: np.eye(3, dtype=np.float32)[row] for row, text in enumerate(TEXTS)}
 LOAD = serve_load.Load("retriever", "minilm", 1, 30.0, 300, 0, 0, 10.0, 90.0, 120.0, (200.0, 210.0), 0.0)
@@ -63,11 +65,32 @@ def test_memory_that_grows_has_a_slope():
 
 def test_a_report_is_a_table_with_ratios():
     many = {**asdict(LOAD), "clients": 64, "per_second": 25.0, "memory_mb_per_minute": 0.5}
-    *_, first, second = serve_load.table({"loads": [asdict(LOAD), many]}).splitlines()
+    *_, first, second = serve_load.table({"loads": [asdict(LOAD), many], "turns": None}).splitlines()
     assert first.startswith("| retriever | minilm | 1 | 10.0 | 1.00 | 90, 120 | 0, 0 | 200, 210 (+0.0 a minute) |")
     assert "| 64 | 25.0 | 2.50 |" in second
 
 
-@pytest.mark.skipif(not RESULTS.is_file(), reason="not measured yet")
-def test_the_page_has_the_table_that_was_measured():
-    assert serve_load.table(json.loads(RESULTS.read_text())) in (ROOT / "docs/server.md").read_text(encoding="utf-8")
+def test_servers_that_have_turns_get_the_same_texts_and_the_first_round_does_not_count(monkeypatch):
+    asked = {"http://ours": [], "http://peer": []}
+
+    def handle(request):
+        asked[f"http://{request.url.host}"].append(json.loads(request.content)["input"])
+        return httpx.Response(200, json={})
+
+    real, texts = httpx.Client, [f"text {n}" for n in range(60)]
+    monkeypatch.setattr(httpx, "Client", lambda **_: real(transport=httpx.MockTransport(handle)))
+    for name in ("ours", "peer"):
+        monkeypatch.setattr(serve_load, name, lambda name=name: nullcontext((f"http://{name}", 1)))
+    turns = serve_load.in_turns(texts, 40)
+    assert asked["http://ours"] == asked["http://peer"] == texts[:20] + texts[:40]
+    assert turns["requests"] == 40
+    (line,) = serve_load.table(
+        {"loads": [], "turns": {"p50_ms": {"retriever": 5, "sentence-transformers": 20}}}
+    ).splitlines()
+    assert line == ("In turns, one client waits 5.0 ms and 20.0 ms (minilm, p50): 0.25 times.")
+
+
+@pytest.mark.parametrize("results", MEASURED, ids=lambda results: results.stem)
+def test_the_page_has_what_was_measured(results):
+    page = (ROOT / "docs/server.md").read_text(encoding="utf-8")
+    assert serve_load.table(json.loads(results.read_text())) in page

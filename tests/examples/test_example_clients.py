@@ -33,7 +33,7 @@ def indexes(tmp_path, monkeypatch):
 
 @pytest.fixture
 def url(indexes):
-    with running(ServerSettings(indexes, port=0), lambda description: AnyEncoder()) as server:
+    with running(ServerSettings(indexes, port=0, read_on=0), lambda description: AnyEncoder()) as server:
         yield server.url
 
 

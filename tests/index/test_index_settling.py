@@ -133,6 +133,28 @@ def test_a_settled_search_gives_the_same_list_whatever_else_was_read(open_index,
     ]
 
 
+@pytest.mark.usefixtures("unjudged")
+def test_a_settled_search_can_be_ranked_anew_by_all_that_was_read_since(open_index, question, tmp_path):
+    index = open_index(rounds=1)
+    request = SearchRequest("kettle sad", instruction=MOOD, mode="dense", k=70)
+    before, state = index.search_many([request])[0], index.answer_state(MOOD)
+    assert before.path == "lazy"
+    index.upkeep.complete([MOOD], ids=[f"d{row:03}" for row in range(300, 419)])
+    question.forget()
+    peeked = index.search_anew(request)
+    assert (peeked.path, peeked.final, ids(index.search_many([request])[0])) == ("lazy", True, ids(before))
+    kept = index.search_anew(request, keep=True)
+    assert ids(kept) == ids(peeked) != ids(before)
+    assert ids(index.search_many([request])[0]) == ids(kept)
+    assert question.passes == []
+    index.upkeep.complete([MOOD])
+    assert index.search_anew(request).path == "complete"
+    assert ids(index.search_anew(request)) == ids(index.search_many([request])[0])
+    assert index.answer_state(MOOD) == state
+    index.delete(["d000"])
+    assert index.answer_state(MOOD) != state
+
+
 @pytest.mark.parametrize("sealed", [b"\0\0\0\0[[1, 2.0, 1, 1]]", zlib.crc32(b"[1]").to_bytes(4, "big") + b"[1]", b""])
 def test_a_damaged_list_is_found_again(open_index, question, sealed):
     index = open_index(rounds=5)

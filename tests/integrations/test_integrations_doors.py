@@ -54,7 +54,7 @@ def by_command(folder, capsys, _):
 
 
 def posted(folder, path, body):
-    with running(ServerSettings(folder.parent, port=0), lambda description: None) as server:
+    with running(ServerSettings(folder.parent, port=0, read_on=0), lambda description: None) as server:
         answer = server.post(f"/indexes/{folder.name}/{path}", body)
         assert answer.status_code == 200, answer.text
         return answer.json()

@@ -49,10 +49,29 @@ def test_no_more_go_on_or_wait_than_may(gate):
         shared.join("c", "c", "reviews", gate(3))
     assert shared.join("b", "b", "reviews", gate(4)) is second
     second.job.stop()  # while it waits
+    assert second.job.snapshot().status == "stopped"
+    assert shared.unfinished() == [first.job]
     gate.opened.set()
     assert (first.job.wait(WAIT).result, second.job.wait(WAIT).status) == (1, "stopped")
     assert gate.began == [1]
     assert shared.join("c", "c", "reviews", gate(5)).job.wait(WAIT).result == 5
+
+
+def test_those_that_wait_say_for_what_and_in_which_place(gate):
+    shared = Readings(running=2, waiting=9)
+    lines = ["a", "b", "a", "a", "c", "d"]
+    joined = [shared.join(n, line, "reviews", gate(n)) for n, line in enumerate(lines)]
+    now = [reading.job.snapshot() for reading in joined]
+    assert [one.status for one in now] == ["running", "running", *["waiting"] * 4]
+    same, others = "a search under the same question", "searches under other questions"
+    places = [(one.waiting.behind, one.waiting.place) for one in now[2:]]
+    assert places == [(same, 1), (same, 2), (others, 1), (others, 2)]
+    joined[2].job.stop()
+    assert joined[3].job.snapshot().waiting.place == 1
+    gate.opened.set()
+    ended = [reading.job.wait(WAIT).status for reading in joined]
+    assert ended == ["done", "done", "stopped", "done", "done", "done"]
+    assert 2 not in gate.began
 
 
 def test_of_those_that_are_over_the_last_are_kept(gate, monkeypatch):

@@ -28,6 +28,7 @@ page = st.navigation(
     ],
     position="top",
 )
+resources.reading_on()  # begins with the first page
 resources.choose_index()
 with showing_problems():
     show_attempt()

@@ -1,6 +1,5 @@
 """`/indexes/NAME/answers`: answers to a question in words, shown to who may read, handed in by who may write."""
 
-from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query
@@ -72,5 +71,4 @@ async def give(
     ],
 ) -> Response:
     """Take answers, which searches and clusters under the question go by; they go before those of a language model."""
-    work = partial(service.give_answers, name, body.instruction, body.answers)
-    return answer(await service.workers.run(work))
+    return answer(await service.give_answers(name, body.instruction, body.answers))

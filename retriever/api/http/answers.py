@@ -9,7 +9,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from starlette.exceptions import HTTPException
 
-from retriever.api.problems import Problem, UnauthorizedError, problem_of
+from retriever.api.problems import Problem, UnauthorizedError, problem_of, request_id
 from retriever.core.errors import BusyError, OverloadedError, RetrieverError, UsageError
 
 _JSON: TypeAdapter[Any] = TypeAdapter(Any)
@@ -32,6 +32,7 @@ class ErrorDetail(BaseModel):
     param: str | None = Field(description="Always null.")
     code: str = Field(description="What kind it is, one word for programs.")
     hint: str = Field(description="The next step; may be empty.")
+    request_id: str = Field(description="What the server's log calls the request: the header `X-Request-ID`.")
 
 
 class ErrorAnswer(BaseModel):
@@ -48,6 +49,7 @@ class ErrorAnswer(BaseModel):
                     "param": None,
                     "code": "index_not_found",
                     "hint": "GET /indexes lists them.",
+                    "request_id": "5f2c9a7e01b3d4c6",
                 }
             }
         }
@@ -66,7 +68,8 @@ _MEANINGS = {
     413: "The body is too large",
     429: "Too much is going on: ask again in a moment",
     500: "The index is damaged, or the server could not do this",
-    503: "The model cannot be loaded or cannot do this, or too many searches wait for texts to be read",
+    503: "The model cannot be loaded or cannot do this, too many searches wait for texts to be read, or the server is "
+    "not ready",
     504: "The answer was not there in time",
 }
 
@@ -86,10 +89,15 @@ def answer(content: Mapping[str, Any] | Sequence[Any], status: int = 200) -> Res
     return Response(as_json(content), status, media_type="application/json")
 
 
+def _answered(problem: Problem) -> Response:
+    """Return the answer that a problem is, with the id of its request."""
+    error = {**problem.to_json()["error"], "request_id": request_id.get()}
+    return answer({"error": error}, problem.status)
+
+
 def refusal(error: BaseException) -> Response:
     """Return the answer that an error is."""
-    problem = problem_of(error)
-    response = answer(problem.to_json(), problem.status)
+    response = _answered(problem_of(error))
     if isinstance(error, BusyError):
         response.headers["Retry-After"] = str(
             OVERLOADED_SECONDS if isinstance(error, OverloadedError) else RETRY_SECONDS
@@ -117,7 +125,7 @@ def handle_errors(app: FastAPI) -> None:
             return refusal(_no_json())
         said = {404: "There is no such address.", 405: "This address takes another method."}
         problem = Problem(status, "not_found" if status == 404 else "http", said.get(status, "The request failed."))
-        response = answer(problem.to_json(), status)
+        response = _answered(problem)
         response.headers.update(error.headers or {})
         return response
 

@@ -11,6 +11,7 @@ from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 
 from retriever.api.http import answered, clusterings, embeddings, indexes, jobs, server
+from retriever.api.http.access import Access
 from retriever.api.http.agents import MCP_PATH, Agents
 from retriever.api.http.answers import ERRORS, handle_errors
 from retriever.api.http.gate import Gate
@@ -42,6 +43,7 @@ def make_app(settings: ServerSettings, *, load: encoding.Loader = encoding.load_
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         try:
             async with agents.running():
+                service.reading_on.start()
                 yield
         finally:
             with anyio.CancelScope(shield=True):
@@ -66,7 +68,6 @@ def make_app(settings: ServerSettings, *, load: encoding.Loader = encoding.load_
     app.mount("/docs", StaticFiles(packages=[("fastapi_swagger", "resources")]))
     app.router.routes.append(Route(MCP_PATH, endpoint=agents))
     handle_errors(app)
-    app.add_middleware(
-        Gate, limits=settings.limits, tokens=settings.tokens, local=settings.local, count=metrics.count_answer
-    )
+    app.add_middleware(Gate, limits=settings.limits, tokens=settings.tokens, local=settings.local)
+    app.add_middleware(Access, count=metrics.count_answer)  # before the gate: refusals are logged too
     return app

@@ -82,4 +82,4 @@ async def edit(
             return index.clusterings.get(clustering, progress=job.follow).to_json()
         return index.clusterings.edit(clustering, edits, author=body.author, progress=job.follow).to_json()
 
-    return await begun(service, name, "Changes of a clustering", work, wait)
+    return await begun(service, name, "Changes of a clustering", work, wait, writes=True)

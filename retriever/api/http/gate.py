@@ -1,8 +1,6 @@
-"""What stands before every endpoint: who is asking, how large and slow a body may be, who has gone, and counting."""
+"""What stands before every endpoint: who is asking, how large and slow a body may be, and who has gone."""
 
 import asyncio
-import time
-from collections.abc import Callable
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -19,7 +17,7 @@ from retriever.core.errors import BusyError, RetrieverError
 PAGE_PARTS = ("swagger-ui-bundle.js", "swagger-ui.css")
 """Script and style of the page at ``/docs``."""
 
-OPEN = frozenset({"/health", "/openapi.json", "/docs", *(f"/docs/{part}" for part in PAGE_PARTS)})
+OPEN = frozenset({"/health", "/ready", "/openapi.json", "/docs", *(f"/docs/{part}" for part in PAGE_PARTS)})
 """Paths that take no token: they tell nothing of what is served."""
 
 _NO_GUESSING = (b"x-content-type-options", b"nosniff")  # what documents say is never taken for a page
@@ -77,23 +75,13 @@ class Gate:
         limits: of bodies.
         tokens: who may read.
         local: whether hosts are looked at.
-        count: told of method, the route's own path, status and seconds of every answer.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        limits: ServerLimits,
-        tokens: Tokens,
-        *,
-        local: bool,
-        count: Callable[[str, str, int, float], object],
-    ) -> None:
+    def __init__(self, app: ASGIApp, limits: ServerLimits, tokens: Tokens, *, local: bool) -> None:
         self._app = app
         self._limits = limits
         self._tokens = tokens
         self._local = local and tokens.reader is None
-        self._count = count
         self._held = 0  # bytes of the bodies of all requests under way
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -101,24 +89,21 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        started, status = time.monotonic(), 0
+        started = False
 
         async def sent(message: Message) -> None:
-            nonlocal status
+            nonlocal started
             if message["type"] == "http.response.start":
-                status = message["status"]
+                started = True
                 message = {**message, "headers": [*message.get("headers", ()), _NO_GUESSING]}
             await send(message)
 
         try:
             await self._pass(scope, receive, sent)
         except Exception as error:  # of an endpoint: starlette would answer in its own words
-            if status:
+            if started:
                 raise
             await refusal(error)(scope, receive, sent)
-        finally:
-            if status:
-                self._count(scope["method"], _route(scope), status, time.monotonic() - started)
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
@@ -225,9 +210,3 @@ def bearer_token(headers: Headers) -> str | None:
 def _is_this_machine(host: str) -> bool:
     name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
     return is_loopback(name.strip("[]").lower())
-
-
-def _route(scope: Scope) -> str:
-    """Return the path as its endpoint is declared, so that names of indexes make no new counters."""
-    route = scope.get("route")
-    return str(getattr(route, "path", "")) or "unknown"

@@ -187,9 +187,12 @@ async def indexes(service: Served) -> Response:
 
 @router.get("/{name}", summary="Describe an index", response_model=dict[str, Any])
 async def status(service: Served, name: IndexName) -> Response:
-    """Tell what an index holds and how its last runs went, as `retriever status --json` does."""
-    state = await service.workers.run(lambda: service.index(name).status())
-    return answer({**state.to_json(), "path": name})
+    """Tell what an index holds and how its last runs went, as `retriever status --json` does.
+
+    `reading_on` has the questions whose texts are read on while nobody waits, the next first: `instruction`, `read` and
+    `texts`; and `minutes_left`, of today's. Null where the server reads nothing on.
+    """
+    return answer(await service.workers.run(lambda: service.status(name)))
 
 
 @router.get("/{name}/documents", response_model=FoundDocuments, summary="Fetch documents")

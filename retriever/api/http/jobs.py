@@ -25,7 +25,7 @@ from retriever.core.text import is_text, require_text
 from retriever.core.types import JSON, Document
 from retriever.forms import made, model_fields
 from retriever.index.files import DEEPEST, LONGEST_ID
-from retriever.serving.jobs import Job
+from retriever.serving.jobs import Job, Status
 
 router = APIRouter(tags=["Jobs"])
 _QUESTION = "What do people complain about?"
@@ -86,14 +86,22 @@ class DocumentsBody(RequestBody):
     instructions: list[str] = Field(default_factory=list, max_length=8, description="Further views to fill.")
 
 
+class JobWaiting(BaseModel):
+    """What a job waits for."""
+
+    behind: str = Field(description="The title of the job that is under way, or what else holds it up.")
+    place: int = Field(description="In the line; 1 is next.")
+
+
 class JobAnswer(BaseModel):
     """A job as it stands."""
 
     id: str
     title: str
     index: str
-    status: Literal["running", "stopping", "done", "stopped", "failed"]
-    seconds: float
+    status: Status
+    seconds: float = Field(description="Since it was asked for, until its end.")
+    waiting: JobWaiting | None = Field(description="What it waits for; null unless its status is `waiting`.")
     progress: dict[str, Any] | None = Field(description="Texts or rows done, and how many there are where known.")
     result: dict[str, Any] | None = Field(description="What came out; null before that.")
     error: dict[str, Any] | None = Field(description="Why it failed; null otherwise.")
@@ -118,7 +126,7 @@ async def look(service: Served, job: JobId, wait: Wait = 0) -> Response:
 async def cancel(
     service: Served, job: Annotated[str, InPath(examples=["5f2c9a7e01b3d4c6"])], wait: Wait = 0
 ) -> Response:
-    """Ask a job to end; what it has read is kept, and nothing is left half done."""
+    """Ask a job to end, at once where it waits; what it has read is kept, and nothing is left half done."""
     task = _find(service, job)
     task.stop()
     await service.wait_for(task, wait)
@@ -187,7 +195,7 @@ async def add(
         index = service.index(name)
         return index.add(documents, instructions=body.instructions, progress=job.follow).to_json()
 
-    return await begun(service, name, "Adding documents", work, wait)
+    return await begun(service, name, "Adding documents", work, wait, writes=True)
 
 
 @router.delete("/indexes/{name}/documents", **BEGINS, dependencies=WRITERS, summary="Delete documents")
@@ -205,7 +213,7 @@ async def delete(
         deleted = service.index(name).delete(id)
         return {"deleted": deleted, "missing": sorted(set(id) - set(deleted))}
 
-    return await begun(service, name, "Deleting documents", work, wait)
+    return await begun(service, name, "Deleting documents", work, wait, writes=True)
 
 
 def _checked(service: Service, given: GivenDocument) -> Document:
@@ -234,19 +242,23 @@ def _plain(value: JSON, depth: int) -> bool:
 
 
 async def begun(
-    service: Service, name: str, title: str, work: Callable[[Job], dict[str, Any]], wait: float
+    service: Service, name: str, title: str, work: Callable[[Job], dict[str, Any]], wait: float, *, writes: bool = False
 ) -> Response:
-    """Begin a job and answer with it; where it failed within the time to wait, raise its error, or as `make_room`."""
+    """Begin a job and answer with it; one that ``writes`` goes behind the others that write to the index.
+
+    Where it failed within the time to wait, raise its error; or as `make_room`.
+    """
     await service.workers.run(lambda: service.index(name))
-    service.make_room()
+    line = service.indexes.line(name) if writes else None
+    service.make_room(line)
     id = secrets.token_hex(8)
-    job = service.jobs.start(id, title, work, about=name)
+    job = service.jobs.start(id, title, work, about=name, line=line)
     await service.wait_for(job, wait)
     error = job.snapshot().error
     if wait and error is not None:  # who did not wait is told by the job
         service.jobs.forget(id)
         raise error
-    return answer(_told(service, id, job), 200 if job.snapshot().over else 202)
+    return answer(_told(service, id, job), 200 if job.over else 202)
 
 
 def _find(service: Service, id: str) -> Job:
@@ -267,6 +279,7 @@ def _told(service: Service, id: str, job: Job) -> dict[str, Any]:
         "index": job.about,
         "status": now.status,
         "seconds": round(now.seconds, 3),
+        "waiting": None if now.waiting is None else asdict(now.waiting),
         "progress": now.progress,
         "result": result,
         "error": None if now.error is None else problem_of(now.error).to_json()["error"],

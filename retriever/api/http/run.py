@@ -4,7 +4,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import uvicorn
 from fastapi import FastAPI
@@ -14,6 +14,7 @@ from retriever.api.http.app import make_app
 from retriever.api.settings import ServerSettings
 from retriever.core.addresses import listening, url_of
 
+LogLevel = Literal["debug", "info", "warning", "error"]
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 CONNECTIONS = 1024
 """Open ones; who comes beyond them is refused."""
@@ -21,15 +22,20 @@ CONNECTIONS = 1024
 _KEEP_ALIVE = 15  # seconds that a connection may be idle
 
 
-def serve(settings: ServerSettings, *, tell: Callable[[str], object]) -> None:
+def serve(settings: ServerSettings, *, tell: Callable[[str], object], log_level: LogLevel = "info") -> None:
     """Serve until SIGINT or SIGTERM; requests under way are answered, jobs end where they can.
 
-    ``tell`` gets a line that says where the server is, and one at its end.
+    ``tell`` gets a line that says where the server is, and one at its end. The log goes to stderr: with ``info`` a line
+    for every request, with ``debug`` what libraries say too.
 
     Raises:
         UsageError: nothing can listen there.
     """
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
+    level = log_level.upper()
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=level)
+    if log_level == "info":
+        logging.getLogger().setLevel(logging.WARNING)  # of libraries
+        logging.getLogger("retriever").setLevel(level)
     app = make_app(settings)
     with listening(settings.host, settings.port) as place:
         url = url_of(*place.getsockname()[:2])

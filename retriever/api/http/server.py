@@ -1,4 +1,4 @@
-"""The server itself: `/health`, `/metrics` as Prometheus reads it, and `/docs`, a page that reaches no other host."""
+"""The server itself: whether it lives and is ready, metrics for Prometheus, and a page that reaches no other host."""
 
 import re
 from base64 import b64encode
@@ -6,6 +6,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Literal
 
+import anyio
 from fastapi import APIRouter, Request
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import PlainTextResponse, Response
@@ -33,6 +34,19 @@ async def health() -> Response:
     return answer({"status": "ok"})
 
 
+class Ready(BaseModel):
+    """The server can answer."""
+
+    status: Literal["ready"]
+
+
+@router.get("/ready", response_model=Ready, summary="Whether the server can do what it is asked")
+async def ready(service: Served) -> Response:
+    """Answer 200 where its folder can be read and it is not stopping, else 503 with the reason; no token is needed."""
+    await anyio.to_thread.run_sync(service.check_ready)
+    return answer({"status": "ready"})
+
+
 @router.get(
     "/metrics",
     response_class=PlainTextResponse,
@@ -44,7 +58,9 @@ async def metrics(service: Served, request: Request) -> Response:
     counted: Metrics = request.app.state.metrics
     counted.waiting.set(service.queue.waiting)
     counted.readings.set(len(service.readings.unfinished()))
-    counted.jobs.set(sum(not job.snapshot().over for job in service.jobs.named("").values()))
+    jobs = list(service.unfinished_jobs().values())
+    counted.waiting_jobs.set(jobs.count("waiting"))
+    counted.jobs.set(len(jobs) - jobs.count("waiting"))
     return Response(counted.page(), media_type=CONTENT_TYPE_LATEST)
 
 
@@ -64,6 +80,7 @@ class Metrics:
         self.waiting = gauge("retriever_waiting_texts", "Texts that wait for the model.")
         self.readings = gauge("retriever_readings", "Searches that texts are read for.")
         self.jobs = gauge("retriever_running_jobs", "Jobs that are running.")
+        self.waiting_jobs = gauge("retriever_waiting_jobs", "Jobs that wait to write to an index.")
 
     def count_answer(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count an answer."""

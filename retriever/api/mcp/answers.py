@@ -48,8 +48,7 @@ def texts_to_answer(
     return bounded.closed({"index": name, "instruction": instruction, **state, "texts_to_answer": texts})
 
 
-@blocking
-def give_answers(
+async def give_answers(
     context: ToolContext,
     instruction: _Question,
     answers: Annotated[
@@ -68,6 +67,7 @@ def give_answers(
     handed in for the same texts before. `answers` of `texts` have an answer now; `vectors` of these are in the view
     that serves the question, and the next search or clustering under it adds those that are missing.
     """
-    name = context.index_name(index)
+    name = await context.work(lambda: context.index_name(index))
     given = {id: phrase if phrase.strip() else None for id, phrase in answers.items()}
-    return {"index": name, **context.service.give_answers(name, instruction, given), "left_out": []}
+    state = await context.answered(context.service.give_answers(name, instruction, given))
+    return {"index": name, **state, "left_out": []}

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import asdict
 from functools import partial, wraps
 from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import quote, unquote
@@ -80,7 +81,9 @@ class ToolContext:
         now = job.snapshot()
         if not now.over:
             said = f"This takes longer. It goes on; call {tool} again with the same arguments for the result."
-            return {"status": "running", "seconds": round(now.seconds), "progress": now.progress, "next": said}
+            waits = {} if now.waiting is None else {"waiting": asdict(now.waiting)}
+            seconds = round(now.seconds)
+            return {"status": now.status, "seconds": seconds, "progress": now.progress, **waits, "next": said}
         jobs.forget(name)
         if now.error is not None:
             raise self.tool_error(now.error) from now.error

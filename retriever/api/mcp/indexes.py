@@ -55,6 +55,8 @@ def describe(context: ToolContext, index: IndexName = "") -> dict[str, Any]:
     """Describe an index: how many documents, which fields they have, which instructions it has vectors for.
 
     Of an instruction, `followed` says whether the model does: followed, unclear or not followed; null is not known.
+    `reading_on` has the instructions whose texts are read on while nobody waits, the next first, with the texts that
+    are read already; null where this server reads nothing on.
     The fields are what filters and counts can use; of stars, categories, products and months, where there are
     such fields, it gives the values too.
     """
@@ -73,7 +75,8 @@ def describe(context: ToolContext, index: IndexName = "") -> dict[str, Any]:
     )
     fields = bounded.take(sorted(known_fields(opened)), str, of="fields")
     answer = {"index": name, "documents": contents.documents, "different_texts": contents.texts, "fields": fields}
-    answer |= {"model": status.encoder.get("name"), "views": views, **_counts(bounded, contents)}
+    answer |= {"model": status.encoder.get("name"), "views": views, "reading_on": context.service.read_on(opened)}
+    answer |= _counts(bounded, contents)
     return bounded.closed(answer)
 
 

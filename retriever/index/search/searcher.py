@@ -88,18 +88,35 @@ class Searcher:
         It is not final where a search would read on. Arguments and errors as for `search`.
         """
         first = self._steadily(lambda: self._first(self._asked_now(queries, request)))
-        reading = first.reading
-        if reading is None:
+        if first.reading is None:
             return first.results
+        last = self._by_stored(first.reading)
+        return [replace(result, final=False) for result in (last or first).results]
+
+    def anew(self, queries: Sequence[str], request: SearchRequest, *, keep: bool) -> list[SearchResult]:
+        """Return one result per query by what is stored for the instruction by now, whatever the search settled on.
+
+        Nothing is read, and nobody is asked. With ``keep`` the search gives these results from now on. Other arguments
+        and errors as for `search`.
+        """
+        search = replace(self._asked_now(queries, request), anew=True)
+        first = self._steadily(lambda: self._first(search))
+        reading = first.reading
+        last = None if reading is None else self._by_stored(reading)
+        if keep and reading is not None and last is not None:
+            note_settled(self._store, reading.asked, self._options, last, ranked=True)
+        return (last or first).results
+
+    def _by_stored(self, reading: Reading) -> Round | None:
+        """Answer from what the instruction's view holds by now; None where it holds nothing, or serves no longer."""
         source = reading.queries.source
         if source.in_words:
             catch_up(reading.queries.sources, source)
         view = self._views.of(reading.queries.sources, source)
         if view is None or not view.coverage(reading.found.allowed):
-            return first.results
+            return None
         reading.queries.shown()  # now, and not while a state of the database is held
-        last = self._steadily(lambda: self._final(reading))
-        return [replace(result, final=False) for result in (last or first).results]
+        return self._steadily(lambda: self._final(reading))
 
     def _asked_now(self, queries: Sequence[str], request: SearchRequest) -> Asked:
         """Return a request with its filter as of now, and the time."""
@@ -159,7 +176,7 @@ class Searcher:
         queries = as_vectors(now.queries, request, sources, source, base_view.view, weighed=weighed)
         noted = (
             None
-            if view is None
+            if view is None or search.anew
             else noted_answers(self._store, search, self._options, view.view, queries.shown, in_words=source.in_words)
         )
         settled = None if noted is None else noted.answers

@@ -26,12 +26,21 @@ from retriever.store.views import View
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request with its queries and its parsed filter, and when it came (`time.perf_counter`)."""
+    """A request with its queries and its parsed filter.
+
+    Attributes:
+        queries: what is looked for.
+        request: all other options.
+        where: its filter.
+        started: when it came (`time.perf_counter`).
+        anew: whether it is ranked anew, whatever it settled on before.
+    """
 
     queries: Sequence[str]
     request: SearchRequest
     where: Filter | None
     started: float
+    anew: bool = False
 
 
 @dataclass(slots=True)
@@ -79,18 +88,13 @@ class Round:
 
 def same_hits(before: Sequence[SearchResult], after: Sequence[SearchResult]) -> bool:
     """Return whether two rounds gave the same hits in the same order."""
-    return _ids(before) == _ids(after)
-
-
-def _ids(results: Sequence[SearchResult]) -> list[list[str]]:
-    """Return the ids of the hits of each result, best first."""
-    return [[hit.document.id for hit in result.hits] for result in results]
+    return [result.ids for result in before] == [result.ids for result in after]
 
 
 def changed_hits(before: Sequence[SearchResult], after: Sequence[SearchResult]) -> int:
     """Return how many hits of some results were not among those of the round before."""
-    pairs = zip(_ids(before), _ids(after), strict=True)
-    return sum(len(set(new).difference(old)) for old, new in pairs)
+    pairs = zip(before, after, strict=True)
+    return sum(len(set(new.ids).difference(old.ids)) for old, new in pairs)
 
 
 def lacks_answers(queries: Queries, results: Sequence[SearchResult]) -> bool:

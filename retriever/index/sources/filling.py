@@ -74,16 +74,29 @@ def encode_queries(sources: Sequence[Source], queries: Sequence[str], steps: int
 
 
 def fill(
-    index: Sources, sources: Sequence[Source], ids: Ids | Sequence[int], on_tokens: OnTokens | None = None
+    index: Sources,
+    sources: Sequence[Source],
+    ids: Ids | Sequence[int],
+    on_tokens: OnTokens | None = None,
+    *,
+    makes: bool = True,
 ) -> None:
     """Give the views of sources, needed ones first, what they lack of some contents; of the first, tokens are counted.
 
-    All is stored in one transaction, or the caller's, once all is read.
+    All is stored in one transaction, or the caller's, once all is read. Views that are not there are made, or left out
+    (``makes``).
+
+    Raises:
+        RetrieverError: a view was dropped while texts were read for it.
     """
     store = index.context.store
-    views = {source: store.views.ensure(source.key, lazy=True) for source in sources if source.reads}
+    views: dict[Source, View] = {}
+    for source in sources:
+        if source.reads:
+            view = store.views.ensure(source.key, lazy=True) if makes else store.views.find(source.key)
+            views |= {} if view is None else {source: view}
     done: list[tuple[View, Sequence[int], Encoded]] = []
-    for group in by_encoder(sources):
+    for group in by_encoder(views):
         lacking = {content_id for source in group for content_id in store.vectors.missing(views[source].view_id, ids)}
         texts = store.documents.texts([content_id for content_id in np.asarray(ids).tolist() if content_id in lacking])
         if texts:

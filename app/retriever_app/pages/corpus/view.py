@@ -71,7 +71,7 @@ def _indexings() -> None:
     waiting, unreadable = intake.unfinished(resources.folder().folder)
     for name, job in resources.jobs().named("index ").items():
         plan = next((plan for plan in waiting if plan == job.about), None)
-        if job.snapshot().over:
+        if job.over:
             _ended(name, job, plan)
         else:
             st.text(job.title)
@@ -158,7 +158,8 @@ def _discard(plan: Plan) -> None:
 
 def _start(plan: Plan) -> None:
     work = partial(intake.index_file, plan, resources.folder().new(plan.index), resources.encoders())
-    resources.jobs().start(f"index {plan.index}", f"Indexing {plan.name} into {plan.index}", work, about=plan)
+    name, title = f"index {plan.index}", f"Indexing {plan.name} into {plan.index}"
+    resources.jobs().start(name, title, work, about=plan, line=resources.line(plan.index))
 
 
 def _example() -> None:

@@ -201,7 +201,7 @@ def _ready(index: Index, ask: Ask) -> Drawn | None:
         jobs.forget(name)
         return drawn
     job = jobs.find(name)
-    if job is None or (wanted and job.snapshot().over):
+    if job is None or (wanted and job.over):
         if not wanted and not ask.saved and not _is_quick(index, ask):
             return None
         job = jobs.join(name, "Grouping", partial(resources.groupings().work, index, ask))

@@ -76,7 +76,7 @@ def _describe() -> None:
         "need no waiting."
     )
     for name, job in resources.jobs().named(f"groups {index.identity} ").items():  # which read reviews too
-        if not job.snapshot().over:
+        if not job.over:
             watch(job, name)
     st.dataframe(
         model.view_rows(status.views),
@@ -130,7 +130,7 @@ def _upkeep(index: Index, views: Sequence[ViewStatus]) -> None:
 def _check(path: Path) -> None:
     """Draw the check of every file and row, and the repair of what it finds."""
     jobs, checking, repairing = resources.jobs(), f"verify {path}", f"repair {path}"
-    busy = any(job is not None and not job.snapshot().over for job in map(jobs.find, (checking, repairing)))
+    busy = any(job is not None and not job.over for job in map(jobs.find, (checking, repairing)))
     if st.button("Check for damage", disabled=busy, icon=":material/verified:"):
         jobs.forget(repairing)
         described = resources.encoders().described

@@ -62,7 +62,7 @@ def live_answer(index: Index, request: SearchRequest) -> LiveAnswer | None:
     sends = reading.may_send(index, question, SEARCHING)
     key = (index.identity, reading.state_name(index, question), sends, request)
     running: tuple[object, Job] | None = st.session_state.get(_RUNNING)
-    if running is None or running[0] != key or not _holds(running[1], index):
+    if running is None or running[0] != key or not _holds(running[1], index, request):
         if running is not None:
             running[1].stop()
         with st.spinner("Searching …", show_time=True):
@@ -91,10 +91,35 @@ def live_answer(index: Index, request: SearchRequest) -> LiveAnswer | None:
     return answer
 
 
-def _holds(job: Job, index: Index) -> bool:
-    """Whether a search is of the index as it is now; at its end its own vectors have moved the revision."""
+def show_anew(index: Index, request: SearchRequest, shown: LiveAnswer) -> None:
+    """Let the page show the order that all reviews read by now give, with the moves since the list that it shows."""
+
+    def work(job: Job) -> str:
+        with FOREGROUND.waited_for():
+            result = index.search_anew(request, keep=True)
+        job.tell(LiveAnswer(result, True, shown.result.ids))
+        return _state(index, request, result)
+
+    job = Job("The new order")
+    job.run(work)
+    if (error := job.snapshot().error) is not None:
+        raise error
+    key, _ = st.session_state[_RUNNING]
+    st.session_state[_RUNNING] = (key, job)
+
+
+def _state(index: Index, request: SearchRequest, result: SearchResult) -> str:
+    """Return the state of the index that a list holds in; reviews that are read later leave it as it is."""
+    by_answers = result.known_answers is not None
+    return str(index.revision) if by_answers else index.answer_state(request.instruction)
+
+
+def _holds(job: Job, index: Index, request: SearchRequest) -> bool:
+    """Whether a search is of the index as it is now."""
     snapshot = job.snapshot()
-    return not snapshot.over or snapshot.status == "stopped" or snapshot.result == index.revision
+    if not snapshot.over or snapshot.status == "stopped":
+        return True
+    return snapshot.error is None and snapshot.result == _state(index, request, snapshot.progress.result)
 
 
 @st.fragment(run_every=_REFRESH_SECONDS)
@@ -127,14 +152,14 @@ def _offer(said: str, label: str) -> None:
 def start(jobs: Jobs, index: Index, request: SearchRequest, *, sends: bool) -> Job:
     """Begin a search and wait for its first answer; one that may send nothing ends with what is stored.
 
-    The job's progress is a `LiveAnswer`, its result the index's revision at its end.
+    The job's progress is a `LiveAnswer`, its result the state of the index at its end.
     """
     job = jobs.begin("The search", lambda job: _search(job, index, request, sends=sends))
     job.wait_told(FIRST_SECONDS)
     return job
 
 
-def _search(job: Job, index: Index, request: SearchRequest, *, sends: bool) -> int:
+def _search(job: Job, index: Index, request: SearchRequest, *, sends: bool) -> str:
     """Tell the first answer, that of what is read so far whenever there is more of it, and the last."""
     pace, shown = Pace(), 0
 
@@ -153,7 +178,7 @@ def _search(job: Job, index: Index, request: SearchRequest, *, sends: bool) -> i
     answers = index.search_progressively(request, report) if sends else iter([])
     with FOREGROUND.waited_for():
         result = next(answers) if sends else index.search_stored(request)
-    first = tuple(hit.document.id for hit in result.hits)
+    first = result.ids
     job.tell(LiveAnswer(result, result.final, first, unsent=not sends and not result.final))
     if sends and not result.final:
         if index.teaching.reader(request.instruction or ""):  # which waits for its endpoint, and takes no turn
@@ -165,4 +190,4 @@ def _search(job: Job, index: Index, request: SearchRequest, *, sends: bool) -> i
                 job.check()
                 *_, result = result, *answers
         job.tell(LiveAnswer(result, True, first))
-    return index.revision
+    return _state(index, request, result)

@@ -5,7 +5,7 @@ from typing import Any
 
 from retriever.core.options import Option
 from retriever.core.requests import SearchRequest
-from retriever.core.results import IndexStatus, SearchResult
+from retriever.core.results import SearchResult
 from retriever.forms import made, public, state_of
 from retriever_app import text
 
@@ -55,10 +55,13 @@ def search_request(question: Any, where: str | None) -> SearchRequest | None:  #
     return made(SearchRequest, given, where=where)
 
 
-def headline(result: SearchResult, *, settled: bool, stopped: bool = False, read: str = "") -> str:
+def headline(
+    result: SearchResult, *, settled: bool, stopped: bool = False, read: str = "", goes_on: bool = False
+) -> str:
     """Describe the kind of answer, in a sentence.
 
-    ``read`` is how many reviews the model has read under the question, "142 of 600 reviews", where that is known.
+    ``read`` is how many reviews the model has read under the question, "142 of 600 reviews", where that is known;
+    ``goes_on`` is whether it reads on while nobody waits.
     """
     hits = text.count(len(result.hits), "review")
     if not result.hits:
@@ -71,16 +74,15 @@ def headline(result: SearchResult, *, settled: bool, stopped: bool = False, read
     kinds = {
         "base": f"Found {'by meaning and words' if result.mode == 'hybrid' else 'by meaning'}, without a question.",
         "complete": "The model has read all reviews under this question.",
-        "lazy": f"The model has read {read or 'some reviews'} under this question.",
+        "lazy": f"The model has read {read or 'some reviews'} under this question{'; reading on' if goes_on else ''}.",
     }
     return f"{hits}. {kinds[result.path]}"
 
 
-def read_of(status: IndexStatus, view_id: int | None) -> str:
-    """Return how many texts of an index a view has, "142 of 600 reviews"; empty where the index has no such view."""
-    view = next((view for view in status.views if view.view == view_id), None)
-    noun = "sentence" if status.units == "sentences" else "review"
-    return "" if view is None else f"{round(view.coverage * status.texts):,} of {text.count(status.texts, noun)}"
+def read_of(read: int, texts: int, units: str) -> str:
+    """Return how many texts of an index were read: "142 of 600 reviews", or "all 600 reviews"."""
+    noun = "sentence" if units == "sentences" else "review"
+    return f"all {text.count(texts, noun)}" if read == texts else f"{read:,} of {text.count(texts, noun)}"
 
 
 def rows(result: SearchResult) -> list[dict[str, object]]:

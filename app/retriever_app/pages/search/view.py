@@ -5,6 +5,7 @@ from typing import Any
 
 import streamlit as st
 
+from retriever.core.requests import SearchRequest
 from retriever.index.teaching.labels import NONE_OF_THESE, Labels
 from retriever.workspace import Index
 from retriever_app import cards, filters, reading, resources, state, text
@@ -13,6 +14,7 @@ from retriever_app.components import attempt, download, instruction_box, number_
 from retriever_app.pages.search import model
 from retriever_app.pages.search.job import LiveAnswer, live_answer
 from retriever_app.pages.search.model import SearchQuestion
+from retriever_app.pages.search.newer import headline
 from retriever_app.readers import SEARCHING
 from retriever_app.verdicts import show_verdict
 
@@ -31,7 +33,7 @@ def main() -> None:
     if request is None:
         _invite(index)
     elif answer := live_answer(index, request):
-        _show(index, request.query or "", answer, suggestions)
+        _show(index, request, answer, suggestions)
 
 
 def _ask(index: Index, question: Any, suggestions: list[str]) -> None:  # noqa: ANN401 - a SearchQuestion
@@ -86,12 +88,10 @@ def _invite(index: Index) -> None:
     st.text(f"{count}. Enter a query. A question tells the model what to look for in every review.")
 
 
-def _show(index: Index, query: str, answer: LiveAnswer, suggestions: list[str]) -> None:
-    result = answer.result.shown
+def _show(index: Index, request: SearchRequest, answer: LiveAnswer, suggestions: list[str]) -> None:
+    result, query = answer.result.shown, request.query or ""
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        read = model.read_of(resources.status(index), result.view)
-        headline = model.headline(result, settled=answer.settled, stopped=answer.stopped or answer.unsent, read=read)
-        st.caption(text.plain(headline))
+        headline(index, request, answer)
         if result.hits:
             download(lambda: model.rows(result), "hits.csv")
     if result.view is not None:
@@ -100,7 +100,7 @@ def _show(index: Index, query: str, answer: LiveAnswer, suggestions: list[str]) 
     if answer.settled:
         answers = [(hit.unit or hit.document, hit.words) for hit in result.hits]
         reading.show_answers(index, result.instruction, answers)
-    ids = [hit.document.id for hit in result.hits]
+    ids = result.ids
     moved = model.moved(answer.first, ids) if answer.settled else {}
     question = (result.instruction or "").strip()
     labels = index.teaching.labels(question)

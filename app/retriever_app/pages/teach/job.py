@@ -29,7 +29,7 @@ def begin(index: Index, question: str) -> None:
 def going_on(index: Index) -> Job | None:
     """Return the fine-tuning of an index that goes on, for whatever question; None without one."""
     jobs = resources.jobs().named(_name(index)).values()
-    return next((job for job in jobs if not job.snapshot().over), None)
+    return next((job for job in jobs if not job.over), None)
 
 
 def forget(index: Index, question: str) -> None:
