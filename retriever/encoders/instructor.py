@@ -103,9 +103,13 @@ class InstructorEncoder(SentenceEncoder):
         self._vectors: Embeddings | None = None
         self._take(change)
 
-    def changed(self, change: Change) -> Self:
-        """Return the encoder that a training makes of this one's published weights, under the same name."""
+    def changed(self, change: Change, default_instruction: str) -> Self:
+        """Return the encoder that a training makes of this one's published weights, under the same name.
+
+        Where the default instruction is empty, texts under no question are read as published.
+        """
         other = copy(self)
+        other.options = replace(self.options, default_instruction=default_instruction)
         other._take(change)
         return other
 
@@ -184,10 +188,12 @@ class InstructorEncoder(SentenceEncoder):
         return [drop_prefixes((self.answers[place] for place in _best(row)), most) for row in scores]
 
     def _read(self, texts: Sequence[str], instruction: str) -> Iterator[tuple[Sequence[int], Embeddings]]:
-        return self._bert.read(texts, self._question(instruction))
+        question = self._question(instruction)
+        return (self._bert if question else self.published).read(texts, question)
 
     def _read_queries(self, queries: Sequence[str], instruction: str) -> Iterator[tuple[Sequence[int], Embeddings]]:
-        return self._bert.read_queries(queries, self._question(instruction))
+        question = self._question(instruction)
+        return (self._bert if question else self.published).read_queries(queries, question)
 
     def _question(self, instruction: str) -> str:
         return instruction.strip() or self.options.default_instruction
@@ -214,7 +220,7 @@ def load(
         answers = (model.folder / ANSWERS).read_text(encoding="utf-8").split("\n")[:-1]
     except (OSError, SafetensorError, LookupError, ValueError, TypeError, AttributeError) as error:
         raise CheckpointError(f"The weights in {model.folder} cannot be used: {error}.", hint=RESTORE) from error
-    return encoder.changed(Change(factors, tuple(answers)))
+    return encoder.changed(Change(factors, tuple(answers)), chosen.default_instruction)
 
 
 def save(encoder: InstructorEncoder, folder: Path, *, card: str = "") -> None:

@@ -14,6 +14,7 @@ from retriever.encoders.bert.encoder import BertTokens
 from retriever.encoders.bert.tensors import Changed, TensorBert, put_changes, quick_dtype
 from retriever.encoders.device import pick_device, pick_dtype
 from retriever.encoders.instructor import Change, InstructorEncoder
+from retriever.encoders.methods import DEFAULT_INSTRUCTION
 from retriever.training.adapters import AdapterSettings
 
 READ_TOKENS = 2048
@@ -87,7 +88,7 @@ class AdaptedSentenceEncoder:
 
     def read(self, texts: Sequence[str], instructions: Sequence[str]) -> Tensor:
         """Return the vectors (n, d) of texts, each under the instruction beside it, of length 1."""
-        default = self.encoder.options.default_instruction
+        default = self.encoder.options.default_instruction or DEFAULT_INSTRUCTION
         asked = (instruction.strip() or default for instruction in instructions)
         ids = [self.tokens.ids([text], question)[0] for text, question in zip(texts, asked, strict=True)]
         rows: list[int] = []
@@ -98,10 +99,15 @@ class AdaptedSentenceEncoder:
         order = torch.tensor(rows, device=self.device).argsort()
         return functional.normalize(torch.cat(read)[order])
 
-    def trained(self, answers: Sequence[str]) -> InstructorEncoder:
-        """Return the encoder as the training has it now; its words are taken from its own answers and these."""
+    def trained(self, answers: Sequence[str], *, plain: bool) -> InstructorEncoder:
+        """Return the encoder as the training has it now; its words are taken from its own answers and these.
+
+        It reads texts under no question as published, unless training taught or teaches those too (``plain``).
+        """
         known = dict.fromkeys([*self.encoder.answers, *answers])
-        return self.encoder.changed(Change([change.factors() for change in self._changes], tuple(known)))
+        change = Change([change.factors() for change in self._changes], tuple(known))
+        before = "" if self.encoder.change is None else self.encoder.options.default_instruction
+        return self.encoder.changed(change, before or (DEFAULT_INSTRUCTION if plain else ""))
 
 
 def _set(change: Changed, factors: Factors) -> None:

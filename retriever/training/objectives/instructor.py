@@ -3,10 +3,10 @@
 Two losses over a batch. A text's vector under a question is to be nearest to the vector that the published encoder has
 of the right answer, among those of all answers in the batch (InfoNCE, van den Oord et al., 2018, eq. 4), of which those
 that say nearly the same are right in part. Among them are answers to other questions about the same text, so the
-question decides. And among rows of one question those with the
-same answer are to be nearer to each other than those with another (Khosla et al., "Supervised Contrastive Learning",
-2020, eq. 2), which parts answers whose own vectors are alike, such as satisfied and dissatisfied. Some texts are read
-under the default instruction beside, towards their own published vectors, so that plain similarity stays.
+question decides. And among rows of one question those with the same answer are to be nearer to each other than those
+with another (Khosla et al., "Supervised Contrastive Learning", 2020, eq. 2), which parts answers whose own vectors are
+alike, such as satisfied and dissatisfied. Where some rows have no question, texts of the others are read under none
+beside, towards their own published vectors, so that what the rows do not speak of stays.
 """
 
 import random
@@ -35,7 +35,7 @@ class InstructorSettings(ObjectiveSettings):
         contrast_temperature: of cosines among those.
         alike: rows of one question that stand together in a batch.
         beside: most right answers to other questions about a row's text that are wrong ones to its own.
-        plain: texts of a batch that are read under the default instruction beside.
+        plain: texts of a batch that are read under no question beside, where some rows have none.
     """
 
     temperature: Positive = 0.05
@@ -66,6 +66,7 @@ class InstructorObjective:
     ) -> None:
         self._learner, self._rows, self._settings = learner, rows, settings
         self.batches = KindBatches(rows, settings.alike, batch.texts, learner.seed)
+        self._plain = settings.plain if any(not row.instruction for row in rows) else 0
         self._of_text: dict[str, list[str]] = defaultdict(list)
         for row in rows:
             self._of_text[row.text].append(row.answer)
@@ -74,7 +75,7 @@ class InstructorObjective:
     def backward(self, batch: Sequence[int]) -> Mapping[str, float]:
         """Add the gradients of a batch to the parameters; return ``loss``, ``answers`` and ``contrast``."""
         rows, settings = [self._rows[number] for number in batch], self._settings
-        plain = list(dict.fromkeys(row.text for row in rows))[: settings.plain]
+        plain = list(dict.fromkeys(row.text for row in rows))[: self._plain]
         goals = [*(row.answer for row in rows), *plain]
         wrong = [text for row in rows for text in row.negatives]
         wrong += [answer for number, row in zip(batch, rows, strict=True) for answer in self._beside(number, row)]

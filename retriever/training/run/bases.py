@@ -172,7 +172,8 @@ class SentenceBase(Base):
 
     def save(self, folder: Path, rows: Sequence[TrainingRow]) -> None:
         """Write the change and the answers that words are taken from, with those of the rows."""
-        instructor.save(self.sentences.adapted.trained(_said(rows)), folder)
+        plain = any(not row.instruction for row in rows)
+        instructor.save(self.sentences.adapted.trained(_said(rows), plain=plain), folder)
 
     def prove(self, saved: Encoder, texts: Sequence[str], instruction: str) -> ActiveProof:
         """Compare with the vectors that the training itself reads."""
@@ -191,10 +192,11 @@ MOST_ANSWERS = 6000
 
 
 def _said(rows: Sequence[TrainingRow]) -> list[str]:
-    """Return the short answers of rows, the commonest first."""
+    """Return the short answers of rows, the commonest first, but those that say yes or no and more."""
     counts = Counter(" ".join(row.answer.casefold().split()) for row in rows if not row.positives)
-    short = [answer for answer, _ in counts.most_common() if 0 < len(answer.split()) <= LONGEST_ANSWER]
-    return short[:MOST_ANSWERS]
+    words = ((answer, answer.split()) for answer, _ in counts.most_common())
+    short = (answer for answer, parts in words if len(parts) == 1 or (parts and parts[0] not in ("yes", "no")))
+    return [answer for answer in short if len(answer.split()) <= LONGEST_ANSWER][:MOST_ANSWERS]
 
 
 def is_trained(name: str | None, method: TrainingMethod) -> bool:
