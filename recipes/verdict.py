@@ -43,7 +43,7 @@ STRENGTH = 0.3
 
 MEASURED = Path(__file__).parents[1] / "retriever/index/verdicts/measured.json"
 DRAWS = 300
-USED = ("words_near", "topic")
+USED = ("words_near", "topic", "first_share")
 """The features that make the chance."""
 
 KIN = {

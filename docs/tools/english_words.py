@@ -1,6 +1,6 @@
 """Writes the list of retriever/core/english_words.txt.gz: the words by which a token that only begins a word is known.
 
-    python docs/tools/english_words.py SCOWL_FOLDER FREQUENCIES.txt [ENCODER] | gzip -9n > retriever/core/english_words.txt.gz
+    python docs/tools/english_words.py SCOWL_FOLDER FREQUENCIES.txt [ENCODER] | gzip -9n > english_words.txt.gz
 
 SCOWL_FOLDER holds the lists of SCOWL (/usr/share/dict/scowl of Debian's package scowl), of which the words of size 50,
 the names and the abbreviations in capitals are taken; FREQUENCIES the words of symspellpy with how often books have

@@ -102,6 +102,7 @@ _SHOWN = 12  # answers
 _COLOURS = {"followed": "green", "unclear": "yellow", "not followed": "red"}
 _GROUPED = {
     "words_near": "texts with like answers are near each other (should be high)",
+    "first_share": "texts differ along one direction (should be high)",
     "topic": "answers group the texts by their topics (should be low, unless topics are asked for)",
 }
 

@@ -44,7 +44,7 @@ def test_what_is_stored_is_shown_with_its_features_and_nothing_is_read_again(ind
     asked.clear()
     found = index.teaching.diagnose(ASKED)
     assert found.verdict == index.teaching.verdict(ASKED)
-    assert set(found.features) == {"words_near", "topic", "asks_topic", "suits_topic"}
+    assert set(found.features) == {"words_near", "topic", "first_share", "asks_topic", "suits_topic"}
     assert asked == []
 
 

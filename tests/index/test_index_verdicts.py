@@ -125,13 +125,26 @@ def test_answers_go_by_the_topic_by_hand(topic, suits, asks, expected):
 
 def test_no_question_is_followed_where_it_is_not_with_features_rounded_otherwise():
     rounded = 0.05  # more than was seen between bfloat16 and float32
-    for near, topic in itertools.product(np.arange(-0.1, 1, 0.02), np.arange(-0.1, 1, 0.02)):
+    low, high = np.array([-0.1, -0.1, 0.0]), 1.0
+    for at in np.random.default_rng(0).uniform(low, high, (5000, 3)):
         chances = [
-            MEASURED.chance({"words_near": near + one, "topic": topic + other})
-            for one, other in itertools.product((-rounded, 0, rounded), repeat=2)
+            MEASURED.chance(dict(zip(("words_near", "topic", "first_share"), at + off, strict=True)))
+            for off in rounded * np.array(list(itertools.product((-1, 0, 1), repeat=3)))
         ]
         assert {MEASURED.level(chance) for chance in chances} != {"followed", "unclear", "not followed"}
         assert not max(chances) >= MEASURED.followed > MEASURED.not_followed >= min(chances)
+
+
+@pytest.mark.parametrize(
+    ("view", "share"),
+    [
+        ([[1, 0], [1, 0], [-1, 0], [-1, 0]], 1.0),
+        ([[1, 0], [-1, 0], [0, 1], [0, -1]], 0.5),
+        ([[1, 0], [1, 0], [1, 0], [1, 0]], 0.0),
+    ],
+)
+def test_the_first_share_is_high_where_texts_have_two_answers(view, share):
+    assert arithmetic.first_share(np.array(view, dtype=np.float32)) == pytest.approx(share)
 
 
 class Brief(Reader):

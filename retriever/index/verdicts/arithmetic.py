@@ -25,6 +25,14 @@ def near(vectors: Embeddings, meanings: Embeddings) -> float:
     return likeness(pair_cosines(vectors), pair_cosines(meanings - meanings.mean(axis=0)))
 
 
+def first_share(vectors: Embeddings) -> float:
+    """Return the share of a view's variance (n, dim) along its first principal component; 0 where texts are alike."""
+    rows = vectors.astype(np.float64)
+    variances = np.linalg.svd(rows - rows.mean(axis=0), compute_uv=False) ** 2
+    total = float(variances.sum())
+    return float(variances[0]) / total if total > _FLAT else 0.0
+
+
 def pair_cosines(vectors: Embeddings) -> Floats:
     """Return the cosines (n, n) of rows (n, dim)."""
     rows = vectors.astype(np.float64)

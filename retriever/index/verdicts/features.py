@@ -9,7 +9,7 @@ from retriever.core.protocols import Encoder
 from retriever.core.text import drop_prefixes
 from retriever.core.types import JSON, Embeddings
 from retriever.core.words import in_whole_words
-from retriever.index.verdicts.arithmetic import near
+from retriever.index.verdicts.arithmetic import first_share, near
 from retriever.index.verdicts.reading import Evidence
 
 TOPICS = ("What kind of product is it?", "What is the text about?", "What kind of thing is it?")
@@ -38,8 +38,9 @@ def features_of(evidence: Evidence, question: str, plain: Encoder | None) -> dic
     """Return the features of a question by name; none without a base encoder.
 
     ``words_near`` is how far the view has together what is answered alike, and ``topic`` how far the base encoder has,
-    which knows only what the texts are about. ``asks_topic`` is how much the question is like one for the topic, and
-    ``suits_topic`` how much better the commonest answers suit such a question.
+    which knows only what the texts are about. ``first_share`` is how much of the view's variance lies along a single
+    direction, as it does where texts have few answers that are far apart. ``asks_topic`` is how much the question is
+    like a question for the topic, and ``suits_topic`` how much better the commonest answers suit such a question.
     """
     if plain is None:
         return {}
@@ -49,6 +50,7 @@ def features_of(evidence: Evidence, question: str, plain: Encoder | None) -> dic
     suits = _suits(plain, most_answered(map(in_whole_words, words, evidence.texts)), [asked, *topics])
     return {
         "words_near": near(evidence.asked.embeddings, said),
+        "first_share": first_share(evidence.asked.embeddings),
         "topic": near(texts - texts.mean(axis=0), said),
         "asks_topic": float(max(topic @ asked for topic in topics)),
         "suits_topic": max(suits[1:]) - suits[0],
