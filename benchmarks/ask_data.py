@@ -3,6 +3,7 @@
 The texts are of the data folders and are found by their ids; benchmarks/data holds what was written about them.
 """
 
+import gzip
 import json
 import random
 from collections.abc import Mapping, Sequence
@@ -123,7 +124,7 @@ def load_material(name: str, folders: Sequence[Path]) -> Material:
     questions = [Question(**row) for row in json.loads((FOLDER / "ask_questions.json").read_text("utf-8"))[name]]
     rows = {row["id"]: row for file in SOURCES[name] for row in _rows(_path(file, folders))}
     texts = []
-    for written in _rows(FOLDER / f"ask_{name}.jsonl"):
+    for written in _rows(FOLDER / f"ask_{name}.jsonl.gz"):
         row = rows.get(written["source"])
         if row is None or sha256(row["text"].encode()).hexdigest()[:16] != written["sha256"]:
             raise InputError(
@@ -143,4 +144,5 @@ def _path(file: str, folders: Sequence[Path]) -> Path:
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    text = gzip.decompress(path.read_bytes()).decode() if path.suffix == ".gz" else path.read_text("utf-8")
+    return [json.loads(line) for line in text.splitlines()]

@@ -7,6 +7,7 @@ examples, of ``verdict_texts.jsonl``, written for measuring alone, and of the da
 model was trained on.
 """
 
+import gzip
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -66,7 +67,8 @@ def _untrained(file: Path) -> list[dict[str, Any]]:
 
 
 def _lines(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    text = gzip.decompress(file.read_bytes()).decode() if file.suffix == ".gz" else file.read_text("utf-8")
+    return [json.loads(line) for line in text.splitlines()]
 
 
 def _column(question: Mapping[str, Any], labels: Sequence[Mapping[str, Any]]) -> list[str]:

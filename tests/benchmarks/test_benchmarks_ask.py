@@ -1,3 +1,4 @@
+import gzip
 import json
 from collections import Counter
 from pathlib import Path
@@ -104,7 +105,7 @@ def test_closed_answers_are_measured_against_groups_by_hand(closed, measure):
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_group_and_category_of_the_material_is_defined(name):
     defined = json.loads((FOLDER / "ask_categories.json").read_text())[name]
-    rows = [json.loads(line) for line in (FOLDER / f"ask_{name}.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in gzip.open(FOLDER / f"ask_{name}.jsonl.gz", "rt")]
     for key, kinds in defined.items():
         assert sum(key in row.get("by_hand", {}) for row in rows) == 240
         assert {row["by_hand"][key] for row in rows if "by_hand" in row} == set(kinds["by_hand"])
@@ -154,7 +155,7 @@ def test_what_is_kept_fits_the_questions_and_holds_no_text():
     questions = json.loads((FOLDER / "ask_questions.json").read_text())
     for name in SOURCES:
         keys = {one["key"] for one in questions[name]}
-        rows = [json.loads(line) for line in (FOLDER / f"ask_{name}.jsonl").read_text().splitlines()]
+        rows = [json.loads(line) for line in gzip.open(FOLDER / f"ask_{name}.jsonl.gz", "rt")]
         assert all(set(row) - {"by_hand", "closed"} == {"source", "sha256", "answers", "meets"} for row in rows)
         assert all(set(row["answers"]) == keys and set(row["meets"]) <= keys for row in rows)
         assert max(len(answer.split()) for row in rows for answer in row["answers"].values()) <= 6
@@ -162,7 +163,7 @@ def test_what_is_kept_fits_the_questions_and_holds_no_text():
 
 
 def test_other_texts_than_those_that_were_read_are_refused(tmp_path):
-    rows = [json.loads(line) for line in (FOLDER / "ask_reviews.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in gzip.open(FOLDER / "ask_reviews.jsonl.gz", "rt")]
     lines = [json.dumps({"id": row["source"], "text": "another", "labels": {}}) for row in rows]
     (tmp_path / "reviews_dmaste.jsonl").write_text("\n".join(lines))
     with pytest.raises(InputError, match="do not hold the text"):

@@ -221,6 +221,7 @@ def _scores(judgement: Judgement) -> list[str]:
 
 
 _WINDOW = 0.1  # of a curve's steps that one point of its mean covers
+_POINTS = 400  # of a curve, at most about that many are drawn
 _LIGHT = "#CCCCCC"
 
 
@@ -247,8 +248,9 @@ def smoothed(values: Sequence[float]) -> list[float]:
 
 def _draw_loss(axis: Any, name: str, rows: Sequence[Mapping[str, float]]) -> None:  # noqa: ANN401 - matplotlib's Axes
     steps, losses = [row["step"] for row in rows], [row["loss"] for row in rows]
-    axis.plot(steps, losses, color=_LIGHT, linewidth=0.8)
-    axis.plot(steps, smoothed(losses), color=ENCODER_COLOURS[0], linewidth=1.6)
+    drawn = slice(None, None, -(-len(rows) // _POINTS) or 1)
+    axis.plot(steps[drawn], losses[drawn], color=_LIGHT, linewidth=0.8)
+    axis.plot(steps[drawn], smoothed(losses)[drawn], color=ENCODER_COLOURS[0], linewidth=1.6)
     axis.set_title(f"loss, {name}", loc="left", fontweight="bold")
     axis.set_xlabel("step")
 
