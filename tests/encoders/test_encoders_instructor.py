@@ -9,6 +9,7 @@ from retriever.core.errors import CheckpointError, EncoderError, UsageError
 from retriever.encoders import instructor
 from retriever.encoders.bert.arrays import LINEAR, Factors
 from retriever.encoders.instructor import FACTORS, Change, InstructorEncoder
+from retriever.encoders.methods import DEFAULT_INSTRUCTION
 from retriever.encoders.tokenize import MAX_INSTRUCTION_TOKENS
 
 TEXTS = ["the toy broke", "kettle boils water fast", "", "a sharp knife " * 90, "love the lamp"]
@@ -29,7 +30,7 @@ def published(source):
 
 @pytest.fixture
 def trained(published):
-    return published.changed(change(published))
+    return published.changed(change(published), DEFAULT_INSTRUCTION)
 
 
 @pytest.fixture(autouse=True)
@@ -72,13 +73,26 @@ def test_a_change_is_added_to_the_weights_and_leaves_the_published_encoder_alone
     assert np.abs(after - before).max() > 0.05
     np.testing.assert_array_equal(published.encode(TEXTS, instruction=MOOD), before)
     assert len({published.fingerprint, trained.fingerprint}) == 2
-    assert published.changed(change(published, size=0.2)).fingerprint != trained.fingerprint
+    assert published.changed(change(published, size=0.2), DEFAULT_INSTRUCTION).fingerprint != trained.fingerprint
 
 
 def test_an_empty_instruction_is_the_default_one(trained):
     default = trained.spec.default_instruction
     np.testing.assert_array_equal(trained.encode(TEXTS), trained.encode(TEXTS, instruction=f" {default} "))
     assert np.abs(trained.encode(TEXTS) - trained.encode(TEXTS, instruction=MOOD)).max() > 1e-3
+
+
+def test_without_a_default_instruction_texts_under_none_are_read_as_published(published, trained, source, tmp_path):
+    taught = published.changed(trained.change, "")
+    plain = load_encoder(f"st:{source}", device="cpu")
+    np.testing.assert_array_equal(taught.encode(TEXTS), plain.encode(TEXTS))
+    np.testing.assert_array_equal(taught.encode_queries(TEXTS), plain.encode_queries(TEXTS))
+    np.testing.assert_array_equal(taught.encode(TEXTS, instruction=MOOD), trained.encode(TEXTS, instruction=MOOD))
+    assert taught.fingerprint != trained.fingerprint
+    instructor.save(taught, tmp_path / "saved")
+    again = load_encoder(str(tmp_path / "saved"), device="cpu")
+    assert (again.fingerprint, again.spec.default_instruction) == (taught.fingerprint, "")
+    np.testing.assert_array_equal(again.encode(TEXTS), plain.encode(TEXTS))
 
 
 def test_words_are_the_nearest_answers(trained, source):
@@ -94,13 +108,16 @@ def test_words_are_the_nearest_answers(trained, source):
 def test_vectors_of_answers_are_kept_and_made_again_where_the_file_is_damaged(trained, published, cache, monkeypatch):
     words = trained.encode_with_words(TEXTS, instruction=PRODUCT).words
     (kept,) = (cache / "answers").glob("*.npy")
-    again = published.changed(trained.change)
+    again = published.changed(trained.change, DEFAULT_INSTRUCTION)
     with monkeypatch.context() as patch:
         patch.setattr(again.published, "read", None)
         assert len(again._answer_vectors()) == len(ANSWERS)
     assert again.encode_with_words(TEXTS, instruction=PRODUCT).words == words
     kept.write_bytes(b"\x93NUMPY")
-    assert published.changed(trained.change).encode_with_words(TEXTS, instruction=PRODUCT).words == words
+    assert (
+        published.changed(trained.change, DEFAULT_INSTRUCTION).encode_with_words(TEXTS, instruction=PRODUCT).words
+        == words
+    )
     assert kept.stat().st_size > 100
 
 

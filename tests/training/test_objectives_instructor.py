@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from retriever import load_encoder
+from retriever.encoders.methods import DEFAULT_INSTRUCTION
 from retriever.training.adapters import AdapterSettings
 from retriever.training.objectives.base import BatchSettings
 from retriever.training.objectives.instructor import InstructorObjective, InstructorSettings, KindBatches
@@ -82,10 +83,12 @@ def test_the_losses_are_those_of_the_formulas(learner, source):
     assert found["loss"] == pytest.approx(found["answers"] + found["contrast"], abs=1e-5)
 
 
-def test_texts_are_read_towards_themselves_under_the_default_instruction(learner, source):
-    found = losses(learner, ROWS, replace(PLAIN, plain=2))
-    answers, _ = by_hand(learner, source, ROWS, plain=list(dict.fromkeys(row.text for row in ROWS))[:2])
+def test_texts_are_read_towards_themselves_under_no_question_where_some_rows_have_none(learner, source):
+    rows = [*ROWS, replace(ROWS[0], instruction="", group="")]
+    found = losses(learner, rows, replace(PLAIN, plain=2))
+    answers, _ = by_hand(learner, source, rows, plain=list(dict.fromkeys(row.text for row in rows))[:2])
     assert found["answers"] == pytest.approx(answers, abs=2e-3)
+    assert losses(learner, ROWS, replace(PLAIN, plain=2)) == losses(learner, ROWS)
 
 
 def test_wrong_answers_and_answers_to_other_questions_are_candidates(learner, source):
@@ -109,7 +112,7 @@ def by_hand_alone(learner, source, row, other):
 
 
 def test_a_text_is_read_in_training_as_the_encoder_reads_it(learner):
-    encoder = learner.adapted.trained(["kettle"])
+    encoder = learner.adapted.trained(["kettle"], plain=True)
     texts, asked = [row.text for row in ROWS], [row.instruction for row in ROWS]
     with torch.no_grad():
         read = learner.adapted.read(texts, asked).numpy()
@@ -119,12 +122,26 @@ def test_a_text_is_read_in_training_as_the_encoder_reads_it(learner):
 
 
 def test_training_goes_on_from_a_change_with_its_own_rank(learner):
-    encoder = learner.adapted.trained(["kettle"])
+    encoder = learner.adapted.trained(["kettle"], plain=True)
     again = AdaptedSentenceEncoder(encoder, AdapterSettings(rank=7), max_text_tokens=64, seed=5, device="cpu")
     assert again.settings.rank == 2
     for name, values in again.values.items():
         assert torch.equal(values, learner.adapted.values[name])
-    assert again.trained(["lamp", "kettle"]).answers == ("kettle", "lamp")
+    assert again.trained(["lamp", "kettle"], plain=False).answers == ("kettle", "lamp")
+
+
+def test_texts_under_no_question_are_read_as_published_unless_training_taught_them(learner):
+    questions = learner.adapted.trained([], plain=False)
+    assert questions.spec.default_instruction == ""
+    plain = learner.adapted.trained([], plain=True)
+    assert plain.spec.default_instruction == DEFAULT_INSTRUCTION
+    settings = AdapterSettings(rank=2)
+    for begun, default in ((plain, DEFAULT_INSTRUCTION), (questions, "")):
+        again = AdaptedSentenceEncoder(begun, settings, max_text_tokens=64, seed=0, device="cpu", dtype="float32")
+        assert again.trained([], plain=False).spec.default_instruction == default
+        with torch.no_grad():
+            read = again.read(["the toy broke"], [""])[0].numpy()
+        np.testing.assert_allclose(plain.encode_queries(["the toy broke"])[0], read, atol=1e-5)
 
 
 def test_batches_hold_every_row_once_with_rows_of_one_question_and_few_answers_together():

@@ -42,15 +42,19 @@ PROBES = {
 """Texts by instruction, short beside long; an empty instruction is the default one."""
 
 
-def check_probes(encoder: Encoder, exported: Callable[[list[str], str], NDArray[np.float32]]) -> None:
-    """Compare an encoder with what was made of it.
+def check_probes(
+    encoder: Encoder, exported: Callable[[list[str], str], NDArray[np.float32]], *, plain: bool = True
+) -> None:
+    """Compare an encoder with what was made of it, also under no instruction (``plain``).
 
-    The encoder is one in float32; ``exported`` gives the vectors (n, dim) of texts under an instruction.
+    The encoder is in float32; ``exported`` gives the vectors (n, dim) of texts under an instruction.
 
     Raises:
         EncoderError: a component differs by more than 1e-3.
     """
     for instruction, texts in PROBES.items():
+        if not (instruction or plain):
+            continue
         apart = np.abs(encoder.encode(texts, instruction=instruction) - exported(texts, instruction)).max(axis=1)
         if not apart.max() <= TOLERANCE:
             worst = int(apart.argmax())
