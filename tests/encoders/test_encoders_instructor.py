@@ -3,12 +3,14 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from sentence_transformers import SentenceTransformer
 
 from retriever import load_encoder
 from retriever.core.errors import CheckpointError, EncoderError, UsageError
 from retriever.encoders import instructor
 from retriever.encoders.bert.arrays import LINEAR, Factors
-from retriever.encoders.instructor import FACTORS, Change, InstructorEncoder
+from retriever.encoders.export import sentence_folder
+from retriever.encoders.instructor import FACTORS, SEPARATOR, Change, InstructorEncoder
 from retriever.encoders.methods import DEFAULT_INSTRUCTION
 from retriever.encoders.tokenize import MAX_INSTRUCTION_TOKENS
 
@@ -167,3 +169,24 @@ def test_options_of_other_encoders_and_other_families_are_refused(source, tmp_pa
     (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 20, "do_lower_case": true}')
     with pytest.raises(EncoderError, match="no sentence encoder of the BERT family"):
         InstructorEncoder(str(folder))
+
+
+@pytest.mark.parametrize("default", [DEFAULT_INSTRUCTION, ""])
+def test_an_export_gives_the_vectors_of_its_encoder(published, trained, source, tmp_path, default):
+    encoder = load_encoder(f"instructor:{source}", device="cpu", dtype="float32").changed(trained.change, default)
+    written = sentence_folder.write(encoder, tmp_path / "out", "out")
+    theirs = SentenceTransformer(str(tmp_path / "out"), device="cpu", local_files_only=True)
+    rows = theirs.encode(TEXTS, prompt=f"{MOOD}{SEPARATOR}")
+    singly = [encoder.encode_queries([text], instruction=MOOD)[0] for text in TEXTS]
+    np.testing.assert_allclose(rows, singly, atol=1e-4)
+    assert ("Texts without an instruction are read by the model as it was published" in written.card) == (not default)
+    if default:
+        np.testing.assert_allclose(theirs.encode(TEXTS[:2]), encoder.encode_queries(TEXTS[:2]), atol=1e-4)
+    else:
+        assert theirs.default_prompt_name is None
+
+
+def test_an_export_with_other_vectors_is_refused(trained, tmp_path, monkeypatch):
+    monkeypatch.setattr(sentence_folder, "linear_weights", lambda weights: {})
+    with pytest.raises(EncoderError, match="cannot be exported"):
+        sentence_folder.write(trained, tmp_path / "out", "out")
