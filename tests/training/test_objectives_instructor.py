@@ -9,9 +9,12 @@ import torch
 from retriever import load_encoder
 from retriever.encoders.methods import DEFAULT_INSTRUCTION
 from retriever.training.adapters import AdapterSettings
+from retriever.training.config import default_config
+from retriever.training.methods import find_method
 from retriever.training.objectives.base import BatchSettings
 from retriever.training.objectives.instructor import InstructorObjective, InstructorSettings, KindBatches
 from retriever.training.rows import TrainingRow
+from retriever.training.run.bases import load_base
 from retriever.training.sentence import AdaptedSentenceEncoder, SentenceLearner
 
 ROWS = [
@@ -142,6 +145,18 @@ def test_texts_under_no_question_are_read_as_published_unless_training_taught_th
         with torch.no_grad():
             read = again.read(["the toy broke"], [""])[0].numpy()
         np.testing.assert_allclose(plain.encode_queries(["the toy broke"])[0], read, atol=1e-5)
+
+
+def test_a_checkpoint_answers_with_short_answers_the_commonest_first_and_with_yes_or_no_alone(source, tmp_path):
+    base = load_base(
+        f"instructor:{source}", default_config(find_method("instructor"), rows=9), device="cpu", dtype="float32"
+    )
+    answers = ["A  Kettle", "lamp", "a kettle", "yes a kettle", "no lamp", "no", "a lamp with a shade", ""]
+    rows = [TrainingRow("text", "question", answer) for answer in answers]
+    base.save(tmp_path / "saved", [*rows, TrainingRow("text", "", "query", positives=("passage",))])
+    saved = load_encoder(str(tmp_path / "saved"), device="cpu")
+    assert saved.answers == ("a kettle", "lamp", "no")
+    assert saved.spec.default_instruction == DEFAULT_INSTRUCTION  # a row without a question was learned from
 
 
 def test_batches_hold_every_row_once_with_rows_of_one_question_and_few_answers_together():
