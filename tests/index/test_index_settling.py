@@ -11,6 +11,7 @@ from sklearn.linear_model import Ridge
 
 from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.types import Document
+from retriever.index.open_views import OpenViews
 from retriever.index.search import rounds
 from retriever.index.search.feedback import FEWEST, REGULARISATION, directions
 from retriever.store.database import DATABASE
@@ -86,7 +87,8 @@ def test_what_a_search_will_read_is_known_from_its_first_text(tmp_path, monkeypa
 
 
 @pytest.mark.usefixtures("unjudged")
-def test_what_is_read_so_far_can_be_searched_meanwhile(tmp_path):
+def test_what_is_read_so_far_can_be_searched_meanwhile(tmp_path, monkeypatch):
+    monkeypatch.setattr(rounds, "QUICK", 0)
     options = SearchOptions(token_budget=1200, prompt_tokens=10, candidates=40, rounds=2)
     with Index(tmp_path / "index", encoder=RichEncoder(), plain=Products("plain"), search_options=options) as index:
         index.add(Document(f"d{row:03}", text) for row, text in enumerate(TEXTS))
@@ -103,6 +105,25 @@ def test_what_is_read_so_far_can_be_searched_meanwhile(tmp_path):
         assert len({tuple(ids(result)) for result in partly}) > 1
         settled = index.search_stored(REQUEST)
         assert (settled.final, ids(settled)) == (True, ids(last))
+
+
+@pytest.mark.usefixtures("unjudged")
+@pytest.mark.parametrize(("quick", "fewer"), [(float("inf"), True), (0, False)])
+def test_a_quick_encoder_stores_more_texts_at_a_time(tmp_path, monkeypatch, quick, fewer):
+    sizes, keep = [], OpenViews.keep
+
+    def noted(self, index, sources, ids, on_tokens):
+        sizes.append(len(ids))
+        keep(self, index, sources, ids, on_tokens)
+
+    monkeypatch.setattr(rounds, "QUICK", quick)
+    monkeypatch.setattr(OpenViews, "keep", noted)
+    options = SearchOptions(token_budget=2400, prompt_tokens=10, candidates=400, rounds=1)
+    with Index(tmp_path / "index", encoder=RichEncoder(), plain=Products("plain"), search_options=options) as index:
+        index.add(Document(f"d{row:03}", text) for row, text in enumerate(TEXTS))
+        list(index.search_progressively(REQUEST, lambda done, total: None))
+    assert sizes[0] == rounds.KEPT_AT_ONCE
+    assert (max(sizes) > rounds.KEPT_AT_ONCE) == fewer
 
 
 @pytest.mark.usefixtures("unjudged")

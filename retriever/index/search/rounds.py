@@ -1,5 +1,6 @@
 """Reading texts for a search, a round at a time: they are embedded, or a language model answers about them."""
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import islice
@@ -22,7 +23,10 @@ from retriever.index.verdicts.judging import judge_view, sampled, wants_judging
 from retriever.store.views import View
 
 KEPT_AT_ONCE = 10
-"""Texts that are read before they are stored where somebody is told of them, who can look (`Searcher.stored`)."""
+"""Texts that are read first before they are stored where somebody is told of them, who can look (`Searcher.stored`)."""
+
+QUICK = 0.25
+"""Seconds: where reading and storing took less, twice as many are read before the next time."""
 
 
 class Rounds:
@@ -69,8 +73,10 @@ class Rounds:
             if chosen:
                 notify, ids = self._notify(reading, chosen), list(chosen)
                 size = len(ids) if notify is None else KEPT_AT_ONCE
-                for start in range(0, len(ids), size):
-                    self._views.keep(queries.sources, filled, ids[start : start + size], notify)
+                while ids:
+                    began, (at_once, ids) = time.perf_counter(), (ids[:size], ids[size:])
+                    self._views.keep(queries.sources, filled, at_once, notify)
+                    size *= 2 if time.perf_counter() - began < QUICK else 1
                 reading.tried.update(chosen)
                 done = len(chosen) - len(self._store.vectors.missing(view.view.view_id, list(chosen)))
                 reading.read += done
