@@ -24,7 +24,7 @@ class Rows:
 class Piece:
     """A piece of the training: the folder of its rows, its settings, and what it goes on from.
 
-    ``keep`` is the share of the weights before it in the mean that ships.
+    ``keep`` is the share of the piece before in the mean of weights that ships.
     """
 
     rows: str
@@ -42,11 +42,12 @@ ROWS = {
 }
 PIECES = {
     "default": Piece("answers", "instructor", "instructor:all-minilm-l6-v2"),
+    "default-2": Piece("answers", "instructor-again", "instructor:all-minilm-l6-v2", keep=0.5),
     "instemb": Piece("rows", "instemb", "instemb:smollm2-135m"),
     "instemb-2": Piece("rows-2", "further", "build/instemb"),
     "instemb-3": Piece("rows-4", "finding", "build/instemb-2", keep=0.4),
     "gircse": Piece("rows-2", "gircse", "build/instemb-2"),
     "gircse-2": Piece("rows-3", "gircse-further", "build/gircse"),
 }
-MODELS = {"default": ("default",), "instemb": ("instemb", "instemb-2", "instemb-3"), "gircse": ("gircse", "gircse-2")}
+MODELS = {"default": ("default", "default-2"), "instemb": ("instemb", "instemb-2", "instemb-3"), "gircse": ("gircse", "gircse-2")}
 """The pieces of what ships, in order."""

@@ -2,7 +2,8 @@
 
 The pieces of the training come in their order, and the last is what ships. What a user needs stays: weights, settings,
 the picture, and a card that names data, licences, recipe and scores. A piece that teaches one thing forgets some of the
-others; the mean of the weights before and after it keeps most of both (Wortsman et al., "Model soups", 2022).
+others; the mean of its weights and those of the piece before keeps most of both, and that of two trainings from one
+start is better than either (Wortsman et al., "Model soups", 2022).
 """
 
 import json
@@ -49,7 +50,7 @@ def put(name: str, folders: Sequence[Path], *, keep: float = 0.0) -> Path:
     Args:
         name: what it is called.
         folders: what `retriever finetune` wrote, piece by piece.
-        keep: the share of the weights before the last piece in the mean that ships; 0 for none.
+        keep: the share of the last piece but one in the mean of weights that ships; 0 for none.
 
     Raises:
         CheckpointError: a piece differs from its manifest.
@@ -93,7 +94,7 @@ class Piece:
     Attributes:
         report: what its report says of base, method, data, steps, scores and versions.
         settings: its settings as TOML.
-        keep: share of the weights before it in the mean that was taken after it; 0 for none.
+        keep: share of the piece before in the mean of weights that was taken after it; 0 for none.
     """
 
     report: Mapping[str, Any]
@@ -205,7 +206,7 @@ def recipe(pieces: Sequence[Piece]) -> list[str]:
         lines += [f"Piece {number}, {piece.report['method']}: {done} steps in {minutes:.0f} minutes.", ""]
         lines += ["```toml", piece.settings, "```", ""]
         if piece.keep:
-            lines += [f"Then the mean of the weights was taken: {piece.keep:.2g} of those before piece {number}.", ""]
+            lines += [f"Then the mean of the weights was taken: {piece.keep:.2g} of those of piece {number - 1}.", ""]
     return lines
 
 

@@ -116,7 +116,7 @@ def test_the_mean_of_the_weights_before_and_after_the_last_piece_can_ship(monkey
     for name in ("adapter_model.safetensors", "look_ahead.safetensors"):
         found = load_file(target / name)["a"]
         assert (found.dtype, found.tolist()) == (torch.bfloat16, [1.75] * 3)
-    assert "the mean of the weights was taken: 0.25 of those before piece 2." in (target / "README.md").read_text()
+    assert "the mean of the weights was taken: 0.25 of those of piece 1." in (target / "README.md").read_text()
     check_manifest(target, hint="")
 
 
