@@ -49,5 +49,9 @@ PIECES = {
     "gircse": Piece("rows-2", "gircse", "build/instemb-2"),
     "gircse-2": Piece("rows-3", "gircse-further", "build/gircse"),
 }
-MODELS = {"default": ("default", "default-2"), "instemb": ("instemb", "instemb-2", "instemb-3"), "gircse": ("gircse", "gircse-2")}
+MODELS = {
+    "default": ("default", "default-2"),
+    "instemb": ("instemb", "instemb-2", "instemb-3"),
+    "gircse": ("gircse", "gircse-2"),
+}
 """The pieces of what ships, in order."""
