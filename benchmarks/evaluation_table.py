@@ -3,11 +3,12 @@
     python benchmarks/evaluation_table.py DATA --limit 300
 
 Finished tasks are kept in the cache, so the command can be stopped and run again; scores go to
-``benchmarks/results/evaluation.json`` suite by suite, and from there between the marks of ``docs/evaluation.md``.
+``benchmarks/results/evaluation.json.gz`` suite by suite, and from there between the marks of ``docs/evaluation.md``.
 ``--write`` makes the tables from what is there and measures nothing.
 """
 
 import argparse
+import gzip
 import json
 import re
 import sys
@@ -20,11 +21,11 @@ from common import machine
 
 from retriever import load_encoder
 from retriever.core.fingerprint import content_hash
+from retriever.core.paths import atomic_write
 from retriever.core.protocols import Encoder, EncoderSpec, WrappedEncoder
 from retriever.core.types import Encoded
 from retriever.evaluation.run.evaluating import EvaluationRequest, evaluate
 from retriever.evaluation.run.report import number, ranged, table
-from retriever.evaluation.run.results import write_json
 from retriever.evaluation.suites import SUITES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -70,7 +71,7 @@ def main() -> None:
     parser.add_argument("--only", action="append", default=[], help="Measure rows whose name holds this; repeatable.")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--write", action="store_true", help="Write the page from what is there.")
-    parser.add_argument("--results", type=Path, default=ROOT / "benchmarks/results/evaluation.json")
+    parser.add_argument("--results", type=Path, default=ROOT / "benchmarks/results/evaluation.json.gz")
     parser.add_argument("--page", type=Path, default=ROOT / "docs/evaluation.md")
     options = parser.parse_args()
     results = Results.read(options.results)
@@ -91,7 +92,7 @@ class Results:
     @classmethod
     def read(cls, path: Path) -> "Results":
         """Return what a file holds; nothing where there is none."""
-        stored = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        stored = json.loads(gzip.decompress(path.read_bytes())) if path.is_file() else {}
         return cls(path, stored.get("machine", {}), stored.get("cells", {}))
 
     def put(self, row: str, suite: str, found: dict[str, Any]) -> None:
@@ -99,7 +100,9 @@ class Results:
         found = {**found, "versions": {name: value for name, value in found["versions"].items() if name != "command"}}
         self.cells.setdefault(row, {})[suite] = found
         self.machine = machine()
-        write_json(self.path, {"benchmark": "evaluation", "machine": self.machine, "cells": self.cells})
+        content = json.dumps({"benchmark": "evaluation", "machine": self.machine, "cells": self.cells})
+        with atomic_write(self.path, private=False) as file:
+            file.write(gzip.compress(content.encode(), mtime=0))
 
 
 def measure(rows: Sequence[Row], suites: Sequence[str], options: argparse.Namespace, results: Results) -> None:
@@ -204,7 +207,7 @@ def circumstances(results: Results) -> list[str]:
         "packages": ", ".join(f"{name} {version}" for name, version in packages.items()),
         "seed": ", ".join(sorted({str(cell["seed"]) for cell in cells})),
         "limits": ", ".join(map(str, limits)) or "none",
-        "items": "in benchmarks/results/evaluation.json, with fingerprints, commands and all other figures",
+        "items": "in benchmarks/results/evaluation.json.gz, with fingerprints, commands and all other figures",
     }
     return table(["", ""], [[name, value] for name, value in rows.items()])
 
