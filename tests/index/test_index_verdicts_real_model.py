@@ -37,7 +37,7 @@ pytestmark = pytest.mark.model
 @pytest.fixture(scope="module")
 def judged():
     """Give the shipped model's verdict on a question about the example reviews, or about opinions said outright."""
-    reviews = [json.loads(line)["text"] for line in REVIEWS.read_text(encoding="utf-8").splitlines()][::5][:TEXTS]
+    reviews = [json.loads(line)["text"] for line in REVIEWS.read_text(encoding="utf-8").splitlines()][1::5][:TEXTS]
     encoder, plain = load_encoder("pretrained:default", device="cpu"), load_base(device="cpu")
 
     @cache
@@ -48,15 +48,13 @@ def judged():
     return verdict
 
 
-@pytest.mark.parametrize(
-    "question", ["What broke?", "What kind of product is this review about?", "How does the customer feel about it?"]
-)
+@pytest.mark.parametrize("question", ["What broke?", "What is being reviewed?", "How does the customer feel about it?"])
 def test_questions_whose_answers_about_the_examples_are_half_wrong_are_unclear(judged, question):
     assert judged(question).level == "unclear"
 
 
 def test_a_question_whose_answers_are_invented_is_not_followed(judged):
-    assert judged("How long has the reviewer had it?").level == "not followed"
+    assert judged("Would they buy it again?").level == "not followed"
 
 
 def test_a_question_about_opinions_that_are_said_outright_is_followed(judged):
