@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from retriever.core.pace import Pace
 from retriever.core.results import IndexingReport, IndexStatus, OnIndexing
+from retriever.core.text import about
 from retriever.index.completing import judging_cost
 from retriever.serving.foreground import Foreground
 from retriever.serving.jobs import Job
-from retriever_app.text import about
 
 LOADING = "Loading the model"
 READING = "Reading the reviews under the question"
@@ -61,7 +60,7 @@ def reporting(
         first: what it does before the first text is read.
         last: what it does after the last one; empty for nothing that takes time.
     """
-    check, pace = check or job.check, Pace()
+    check = check or job.check
     job.tell(Progress(first))
 
     def report(done: IndexingReport) -> None:
@@ -73,7 +72,7 @@ def reporting(
             job.tell(Progress(last))
         elif share:
             read = f"{doing}, {done.in_hand:,} of {done.expected:,}" if done.expected else doing
-            job.tell(Progress(JUDGING if done.judging else read, share, pace.left(share)))
+            job.tell(Progress(JUDGING if done.judging else read, share, done.left))
 
     return report
 

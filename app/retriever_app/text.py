@@ -79,14 +79,6 @@ def stars(value: float, most: int) -> str:
     return STAR * round(value) + NO_STAR * (most - round(value))
 
 
-def about(seconds: float) -> str:
-    """Return a duration without false precision: 10 seconds, 12 minutes, 3 hours."""
-    if seconds < 55:
-        return f"{max(5, round(seconds / 5) * 5 if seconds < 20 else round(seconds / 10) * 10)} seconds"
-    minutes = round(seconds / 60)
-    return count(minutes, "minute") if minutes < 90 else count(round(minutes / 60), "hour")
-
-
 def size(number: int) -> str:
     """Return a number of bytes as a person says it: 820 kB, 1.4 GB."""
     value, (unit, *larger) = float(number), ("bytes", "kB", "MB", "GB")

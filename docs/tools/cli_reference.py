@@ -25,6 +25,8 @@ evaluations, `RETRIEVER_CONFIG` the folder that keeps the choice of `models prom
 which index. `retriever --version` prints the version. Characters that standard output cannot encode are escaped
 (`\\u6c34`), in JSON as JSON escapes. A closed stream is the null device, and changes no exit code; a standard output
 that cannot be written, on a full disk, is an error (1), unless the program that reads it has left (`| head`).
+A command that reads texts for more than half a minute says beforehand, once, about how long that takes, by the first of
+these texts, which are read ahead and kept; `--workers` and `--ray` say it after some batches.
 
 A language model is asked by `search`, `cluster` and `compare`, and by `index` with `--read`; `verify`, `repair`,
 `reembed`, `import`, `export` and `index` without it ask none. Before texts go to another machine, a terminal

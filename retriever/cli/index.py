@@ -98,12 +98,12 @@ def index(  # noqa: PLR0913 - one parameter per option
     reading = made(Reading, options, reader=None)
     with (
         reading.opened(index, device, encoder=question, plain=base) as opened,
-        output.ProgressLine(count_rows(corpus)) as line,
+        output.ProgressLine() as line,
     ):
         report = opened.add(
             rows,
             instructions=instruction or [],
-            options=indexing,
+            options=replace(indexing, rows=count_rows(corpus)),
             index_type=made(IndexType, options),
             progress=line.show,
         )

@@ -20,14 +20,14 @@ from typing import Any, ClassVar, Self, TextIO
 import typer
 
 from retriever.core.errors import InputError, OutputError
-from retriever.core.pace import Pace
 from retriever.core.paths import write_output
-from retriever.core.results import SCHEMA_VERSION, IndexingReport
+from retriever.core.results import SCHEMA_VERSION, Forecast, IndexingReport
+from retriever.core.text import about, duration, escape_formula, printable, shortened
 from retriever.core.text import counted as counted
-from retriever.core.text import duration, escape_formula, printable, shortened
 
 _MODES = {"stdin": "r", "stdout": "w", "stderr": "w"}
 _CLEARED = "\r\x1b[K"
+_LONG_SECONDS = 30.0  # of work whose time is said before it
 _EVERY_SECONDS = {True: 0.2, False: 60.0}  # between progress lines: on a terminal, elsewhere
 
 
@@ -123,19 +123,19 @@ def write_table(path: Path, header: Sequence[str], rows: Sequence[Sequence[objec
 
 
 class ProgressLine:
-    """One line on stderr that says how far a run of ``total`` rows is: on a terminal rewritten in place, then gone.
+    """One line on stderr that says how far a run is: on a terminal rewritten in place, then gone.
 
-    Elsewhere a line is written once a minute, and a last one at the end of a run that had any.
+    Elsewhere a line is written once a minute, and a last one at the end of a run that had any. A line of its own says
+    how long a run takes that takes long.
     """
 
     _on_screen: ClassVar[bool] = False
 
-    def __init__(self, total: int | None = None) -> None:
-        self._total = total
+    def __init__(self) -> None:
         self._terminal = sys.stderr.isatty()
         self._next = time.monotonic() + _EVERY_SECONDS[self._terminal]
         self._told = self._latest = ""
-        self._pace = Pace()
+        self._forecast: Forecast | None = None
 
     @classmethod
     def clear(cls) -> None:
@@ -149,16 +149,16 @@ class ProgressLine:
         if report.tuning:
             self.tell(f"fine-tuning: step {report.in_hand} of {report.expected}")
             return
-        total, reached = self._total or report.expected, report.in_hand
+        if report.forecast is not None and report.forecast is not self._forecast:
+            self._forecast = report.forecast
+            if self._forecast.seconds >= _LONG_SECONDS:
+                say(_time_line(self._forecast))
+        total = report.rows if report.expected is None else report.expected
         rows = f"rows in {len(report.views)} views" if len(report.views) > 1 else "rows"
-        said = f"{reached}{f' of {total}' if total else ''} {rows if report.expected is None else 'texts'}"
+        said = f"{report.in_hand}{f' of {total}' if total else ''} {rows if report.expected is None else 'texts'}"
         if report.judging:
             said = f"checking whether the model follows the question: {said}"
-        share = report.share
-        if share is None and total:
-            share = min(1.0, reached / total)
-        left = None if share is None else self._pace.left(share)
-        self.tell(said if left is None else f"{said}, {duration(left)} left")
+        self.tell(said if report.left is None else f"{said}, {duration(report.left)} left")
 
     def tell(self, text: str) -> None:
         """Show a text if the last time is long enough ago."""
@@ -183,6 +183,13 @@ class ProgressLine:
         self.clear()
         if self._told != self._latest and self._told and not self._terminal:
             _tell(self._latest)
+
+
+def _time_line(forecast: Forecast) -> str:
+    """Return the sentence that says how long a run takes."""
+    under = f" under {counted(forecast.instructions, 'instruction')}" if forecast.instructions else ""
+    plain = "" if forecast.plain is None else f"; without instructions, about {about(forecast.plain)}"
+    return f"This takes about {about(forecast.seconds)} for {counted(forecast.texts, 'text')}{under}{plain}."
 
 
 def command_line(context: typer.Context) -> str:

@@ -95,14 +95,11 @@ def _complete(opened: "Index", request: SearchRequest) -> None:
 
 def _final(opened: "Index", request: SearchRequest, *, show_first: bool) -> "SearchResult":
     """Return the last answer of a search, and print the first one as soon as it is there if that is wanted."""
-    from retriever.core.results import IndexingReport
+    from retriever.core.results import IndexingReport, counting
 
     with output.ProgressLine() as line:
-
-        def on_texts(read: int, texts: int) -> None:
-            line.show(IndexingReport(in_hand=read, expected=texts))
-
-        for number, result in enumerate(opened.search_progressively(request, on_texts)):
+        answers = opened.search_progressively(request, counting(IndexingReport(), line.show))
+        for number, result in enumerate(answers):
             if result.final:
                 break
             if number == 0 and show_first:

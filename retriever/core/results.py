@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from retriever.core.errors import RetrieverError
 from retriever.core.lessons import Lessons
+from retriever.core.pace import Pace
 from retriever.core.types import JSON, Document, Span
 from retriever.core.verdicts import Verdict
 
@@ -190,6 +191,23 @@ class SearchResult:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The time that a run takes, by how long its first texts took on this machine.
+
+    Attributes:
+        texts: that are read, about.
+        instructions: that they are read under.
+        seconds: from now on.
+        plain: those of them that the base view takes; None where nothing else is left, or the base view is filled.
+    """
+
+    texts: int
+    instructions: int
+    seconds: float
+    plain: float | None = None
+
+
 @dataclass(slots=True)
 class IndexingReport:
     """The result of an indexing run, counted as it goes.
@@ -217,6 +235,9 @@ class IndexingReport:
             much there is.
         judging: whether texts are read to tell if an instruction is followed, and not to be stored.
         tuning: whether the base encoder is fine-tuned on examples; ``in_hand`` counts steps then.
+        rows: of the whole input, about; None where nobody knows.
+        left: seconds that the rest takes, judging included; None as long as that is not measured.
+        forecast: what the run takes, as it was known when it first was.
     """
 
     read: int = 0
@@ -239,11 +260,14 @@ class IndexingReport:
     share: float | None = None
     judging: bool = False
     tuning: bool = False
+    rows: int | None = None
+    left: float | None = None
+    forecast: Forecast | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
         counts = asdict(replace(self, truncated_ids=[]))  # written with every batch: it must not grow with the corpus
-        for name in ("truncated_ids", "expected", "share", "judging", "tuning"):
+        for name in ("truncated_ids", "expected", "share", "judging", "tuning", "rows", "left", "forecast"):
             del counts[name]
         return {
             "schema_version": SCHEMA_VERSION,
@@ -258,12 +282,13 @@ OnIndexing = Callable[[IndexingReport], None]
 
 
 def counting(report: IndexingReport, progress: OnIndexing | None) -> Callable[[int, int], None] | None:
-    """Return a function of (done, total) that shows them as ``in_hand`` and ``expected`` of a report."""
+    """Return a function of (done, total) that shows them as ``in_hand`` and ``expected`` of a report, with ``left``."""
     if progress is None:
         return None
+    pace = Pace()
 
     def notify(done: int, total: int) -> None:
-        report.in_hand, report.expected = done, total
+        report.in_hand, report.expected, report.left = done, total, pace.left(done / max(1, total))
         progress(report)
 
     return notify

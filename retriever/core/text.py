@@ -101,6 +101,14 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {whole % 60:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
+def about(seconds: float) -> str:
+    """Return a duration without false precision: 10 seconds, 12 minutes, 3 hours."""
+    if seconds < 55:
+        return f"{max(5, round(seconds / 5) * 5 if seconds < 20 else round(seconds / 10) * 10)} seconds"
+    minutes = round(seconds / 60)
+    return counted(minutes, "minute") if minutes < 90 else counted(round(minutes / 60), "hour")
+
+
 def drop_prefixes(words: Iterable[str], most: int) -> list[str]:
     """List the first ``most`` words that are no prefix of a word before them, in their order.
 

@@ -148,10 +148,10 @@ def _sharing(opened: Opened, instructions: Sequence[str], progress: OnIndexing |
         return None
     roots = {opened.sources.of(instruction).root for instruction in instructions if instruction}
     questions = sum(_is_unjudged(opened, root) for root in roots)
-    texts, judged = 0, list[int]()  # views
+    texts, judged, each = 0, list[int](), None  # the second are views, the third the seconds that a text takes
 
     def notify(report: IndexingReport) -> None:
-        nonlocal texts
+        nonlocal texts, each
         if report.expected is None:
             progress(report)
             return
@@ -162,8 +162,11 @@ def _sharing(opened: Opened, instructions: Sequence[str], progress: OnIndexing |
         else:
             texts = report.expected
             done = texts * part
+            if report.left is not None and part < 1:
+                each = report.left / (texts - report.in_hand)
         whole = texts + judging_cost(max(questions, len(judged)))
-        progress(replace(report, share=min(1.0, done / max(1.0, whole))))
+        left = report.left if each is None else each * max(0.0, whole - done)
+        progress(replace(report, share=min(1.0, done / max(1.0, whole)), left=left))
 
     return notify
 

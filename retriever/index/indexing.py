@@ -7,53 +7,25 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count, islice
-from typing import Literal
 
-from retriever.core.errors import InputError, UsageError
-from retriever.core.results import IndexingReport, OnIndexing
+import numpy as np
+
+from retriever.core.errors import InputError
+from retriever.core.results import Forecast, IndexingReport, OnIndexing
 from retriever.core.types import BadRow, Document, Ids
-from retriever.index.dividing import UnitKind, divided, kind, windows_of, windows_with_vectors
-from retriever.index.embedder import Batch, EmbeddedBatch, EmbedderFactory, TextGroup
+from retriever.index import forecast
+from retriever.index.dividing import divided, kind, windows_of, windows_with_vectors
+from retriever.index.embedder import Batch, EmbeddedBatch, TextGroup
+from retriever.index.forecast import LEAST_TEXTS, Amount, Course
+from retriever.index.indexing_options import IndexingOptions as IndexingOptions
 from retriever.index.parcels import Parcel, UnknownTexts, first_ids, put_aside
 from retriever.index.sources.catalog import Sources
 from retriever.index.sources.filling import by_encoder, derive
 from retriever.index.sources.source import Source
-from retriever.index.workers.embedder import Workers
 from retriever.store.checking import CheckedDocument, checked
 from retriever.store.database import Store
-
-OnLong = Literal["truncate", "skip", "error"]
-
-
-@dataclass(frozen=True, slots=True)
-class IndexingOptions:
-    """How an indexing run treats its input, and how it embeds.
-
-    Attributes:
-        on_long: texts over the token limit are cut, put in quarantine, or end the run.
-        sync: delete documents that the input no longer has.
-        batch: rows, or texts of earlier runs, that are embedded and stored together.
-        workers: what embeds them, from what an interrupted run left in the spool first.
-        embedder: makes what embeds them, in the place of ``workers``.
-        units: what is embedded of documents, settled with the first of them; None for what the index remembers.
-        raw: whether metadata stays as it is given; else ratings and dates in it are rewritten as on reading files.
-    """
-
-    on_long: OnLong = "truncate"
-    sync: bool = False
-    batch: int = 1000
-    workers: Workers = Workers()  # noqa: RUF009 - it is frozen
-    embedder: EmbedderFactory | None = None
-    units: UnitKind | None = None
-    raw: bool = False
-
-    def __post_init__(self) -> None:
-        if self.on_long not in ("truncate", "skip", "error"):
-            raise UsageError(f"Unknown on_long {self.on_long!r}.", hint="Known: truncate, skip, error.")
-        if self.batch < 1:
-            raise UsageError(f"A batch of {self.batch} rows holds nothing.", hint="1000 is usual.")
 
 
 class Indexer:
@@ -98,9 +70,13 @@ class Indexer:
         self.views = [view for source, view in self._filled.items() if not source.hidden]
         # One encoder reads a text once for all its views; the base view's goes ahead of another.
         self._ahead = [source for source in self._filled if source in reading[0]]
+        instructions = [view.key.instruction for view in self.views]
         self.report = IndexingReport(
-            views=[view.view_id for view in self.views], instructions=[view.key.instruction for view in self.views]
+            views=[view.view_id for view in self.views], instructions=instructions, rows=self._options.rows
         )
+        self._later = len(self._ahead) < len(self._filled)
+        self._course = Course(self._options.rows, sum(map(bool, instructions)), later=self._later)
+        self._forecast: Forecast | None = None
         self._committed = self._snapshot()
         self._started = time.perf_counter()
         self._numbers = count()
@@ -119,10 +95,13 @@ class Indexer:
         Raises:
             InputError: a text is too long and ``on_long`` is ``error``. What was stored before stays.
         """
+        rows = iter(rows)
+        if self._options.alone and (self._options.rows or 0) >= LEAST_TEXTS:
+            self._measure(rows, run_id)
         self._embed(self._batches(rows), run_id)
         if self._options.sync:
             self._delete_absent()
-        self._fill(self._pending(), run_id, counted=len(self._ahead) < len(self._filled))
+        self._fill(self._pending(), run_id, counted=self._later)
         self.report.notes += self._unknown.notes()
         if self.report.truncated:
             self.report.notes.append(self._truncated_note())
@@ -146,7 +125,32 @@ class Indexer:
         if counted and pending:
             self.report.expected = len(pending)
             self.report.in_hand = self._reached = 0
+        self._course.fill(Amount.stored(self._store.documents, pending))
+        if self._options.alone and len(pending) >= LEAST_TEXTS:
+            pending = self._measured(pending, run_id, counted=counted)
         self._embed(self._unfilled(pending, counted=counted), run_id)
+
+    def _measure(self, rows: Iterator[Document | BadRow], run_id: int) -> None:
+        """Embed the first rows, and read some texts under the instructions, until their times are known."""
+        if self._later:
+            self._course.begin(Amount.stored(self._store.documents, self._pending()))
+        for size in self._course.ahead.pieces(self._options.batch):
+            reached = self._reached
+            self._embed(self._batches(islice(rows, size)), run_id)
+            if self._reached == reached:
+                return
+        if self._later:
+            self._measured(self._pending(), run_id, counted=False)
+
+    def _measured(self, pending: Sequence[int], run_id: int, *, counted: bool) -> Sequence[int]:
+        """Embed some stored texts, of all kinds, until it is known how long they take; return the others."""
+        order, done = np.random.default_rng(0).permutation(pending).tolist(), 0
+        for size in self._course.behind.pieces(self._options.batch):
+            if done >= len(order):
+                break
+            self._embed(self._unfilled(order[done : done + size], counted=counted), run_id)
+            done += size
+        return sorted(order[done:])
 
     def _embed(self, jobs: Iterable[Batch], run_id: int) -> None:
         """Embed batches and store each in one transaction, on a thread that ends with this call, however that ends."""
@@ -154,8 +158,14 @@ class Indexer:
         make = self._options.embedder or self._options.workers.embedder(self._store.path.parent)
         with ThreadPoolExecutor(1, "commit") as thread:
             commit: Future[EmbeddedBatch] | None = None
+            before = forecast.clock()
             for done in make(self._count).embed(jobs):
+                before, seconds = forecast.clock(), forecast.clock() - before
                 parcel = self._parcels.pop(done.batch.number)
+                if parcel.known:
+                    self._course.behind.took(parcel.amount.work, seconds)
+                else:
+                    self._course.embedded(parcel.size, parcel.amount, seconds)
                 self._reached += parcel.size
                 self._tokens += done.tokens
                 self._read = max(0, self._read - done.tokens)
@@ -230,7 +240,7 @@ class Indexer:
             lengths = {text: counted[text] for text in new} if counted else self._lengths(new)
             self._unknown.see(self._base.encoder, documents, set(new))
             cut = self._truncated(documents, lengths)
-            yield self._batch(groups, Parcel(len(chunk), sum(lengths.values()), documents, bad, cut))
+            yield self._batch(groups, Parcel(len(chunk), sum(lengths.values()), Amount.of(new), documents, bad, cut))
 
     def _unfilled(self, pending: Sequence[int], *, counted: bool) -> Iterator[Batch]:
         """Yield batches of stored texts; the progress counts them or has other things to count."""
@@ -242,9 +252,8 @@ class Indexer:
             tokens = encoder.count_tokens(list(known))
             if encoder is not self._base.encoder and (limit := encoder.spec.max_text_tokens) is not None:
                 self._cut_later[limit] += sum(length > limit for length in tokens)
-            yield self._batch(
-                self._grouped(known, self._filled), Parcel(len(known) if counted else 0, sum(tokens), known=known)
-            )
+            parcel = Parcel(len(known) if counted else 0, sum(tokens), Amount.of(known), known=known)
+            yield self._batch(self._grouped(known, self._filled), parcel)
 
     def _batch(self, groups: Sequence[TextGroup], parcel: Parcel) -> Batch:
         """Return the next batch, whose long texts the base encoder reads in windows too."""
@@ -351,12 +360,18 @@ class Indexer:
         """Tell how far the run is."""
         in_flight = self._parcels.values()
         share = min(1.0, self._read / max(1, sum(parcel.tokens for parcel in in_flight)))
+        ahead = sum(parcel.amount.work for parcel in in_flight if not parcel.known)
+        behind = sum(parcel.amount.work for parcel in in_flight if parcel.known)
+        left = self._course.left(share * ahead, share * behind)
+        self._forecast = self._forecast or self._course.forecast()
         self._progress(
             replace(
                 self._committed,
                 in_hand=self._reached + int(sum(parcel.size for parcel in in_flight) * share),
                 tokens=self._tokens + self._read,
                 seconds=time.perf_counter() - self._started,
+                left=left,
+                forecast=self._forecast,
             )
         )
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from retriever.core.protocols import Encoder
 from retriever.core.types import BadRow, Document, Span
+from retriever.index.forecast import Amount
 from retriever.store.checking import CheckedDocument
 
 _SHOWN = 5  # ids in a note
@@ -18,6 +19,7 @@ class Parcel:
     Attributes:
         size: rows or texts by which the progress grows.
         tokens: that are to be read for it, about.
+        amount: of texts that are read for it.
         documents: to insert or update.
         bad: rows to put aside.
         truncated_ids: of documents whose texts are cut.
@@ -27,6 +29,7 @@ class Parcel:
 
     size: int
     tokens: int
+    amount: Amount
     documents: Sequence[CheckedDocument] = ()
     bad: Sequence[BadRow] = ()
     truncated_ids: Sequence[str] = ()

@@ -236,6 +236,16 @@ class Documents(Table):
             texts[content_id] = text
         return texts
 
+    def characters(self, content_ids: Sequence[int] | Ids, most: int) -> int:
+        """Return the characters of stored texts together, of each no more than ``most``."""
+        rows = self._db.rows_of(
+            content_batches(content_ids),
+            "SELECT SUM(MIN(LENGTH(text), ?2)) FROM json_each(?1) AS each "
+            "CROSS JOIN contents ON content_id = each.value",
+            most,
+        )
+        return sum(row[0] or 0 for row in rows)
+
     def hashes(self, content_ids: Sequence[int] | Ids) -> list[bytes]:
         """Return the hashes of stored texts, in the order of their ids as given."""
         rows = self._db.rows_of(

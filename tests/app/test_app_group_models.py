@@ -14,6 +14,7 @@ from retriever.clusters.index_numbers import Counted, numbers_of
 from retriever.clusters.map import map_places
 from retriever.clusters.numbers import GroupNumbers, count
 from retriever.clusters.report import make_report
+from retriever.core.text import about
 from retriever.core.types import Document
 from retriever.core.verdicts import Verdict
 from retriever.index.completing import judging_cost
@@ -27,7 +28,6 @@ from retriever_app.pages.groups import model as clusters
 from retriever_app.pages.groups.asked import MOST_GROUPS, OWN, Ask, Grouping
 from retriever_app.pages.groups.facets import Bar, Facets
 from retriever_app.pages.groups.model import Sides
-from retriever_app.text import about
 
 COLUMNS = Columns(product="product", category="category", stars="stars", date="date")
 

@@ -12,8 +12,7 @@ from cli_fakes import KeywordEncoder
 
 from retriever.cli import output
 from retriever.cli.output import ProgressLine
-from retriever.core.pace import Pace
-from retriever.core.results import IndexingReport
+from retriever.core.results import Forecast, IndexingReport
 from retriever.workspace import Index
 
 RUN = "import sys; from retriever.cli.main import main; code = main({}); "
@@ -41,33 +40,34 @@ def test_help_is_quick_and_loads_no_model_library(tmp_path):
 def test_progress_counts_rows_or_texts_and_leaves_out_what_is_not_known(monkeypatch):
     told = []
     monkeypatch.setattr(ProgressLine, "tell", lambda line, text: told.append(text))
-    ProgressLine(40).show(IndexingReport(in_hand=10))
-    ProgressLine().show(IndexingReport(in_hand=10))
-    ProgressLine().show(IndexingReport(in_hand=10, expected=600))
-    ProgressLine(40).show(IndexingReport(in_hand=10, views=[1, 4]))
-    ProgressLine(40).show(IndexingReport())
-    assert told == ["10 of 40 rows", "10 rows", "10 of 600 texts", "10 of 40 rows in 2 views", "0 of 40 rows"]
-
-
-def test_progress_says_how_long_the_rest_takes_judging_among_it(monkeypatch):
-    told, now = [], [100.0]
-    monkeypatch.setattr(ProgressLine, "tell", lambda line, text: told.append(text))
-    monkeypatch.setattr(output, "Pace", lambda: Pace(lambda: now[0]))
-    line = ProgressLine()
-    reports = [
-        IndexingReport(in_hand=60, expected=600, share=0.05),  # after a minute of loading: the clock starts here
-        IndexingReport(in_hand=300, expected=600, share=0.25),
-        IndexingReport(in_hand=600, expected=600, share=0.50),
-        IndexingReport(in_hand=20, expected=40, judging=True, share=0.75),
-    ]
-    for report in reports:
-        line.show(report)
-        now[0] += 20
+    for report in (
+        IndexingReport(in_hand=10, rows=40),
+        IndexingReport(in_hand=10),
+        IndexingReport(in_hand=10, rows=40, expected=600),
+        IndexingReport(in_hand=10, rows=40, views=[1, 4], left=75.0),
+        IndexingReport(rows=40),
+        IndexingReport(in_hand=20, expected=40, judging=True, left=21.0),
+    ):
+        ProgressLine().show(report)
     assert told == [
-        "60 of 600 texts",
-        "300 of 600 texts, 1 min 15 s left",
-        "600 of 600 texts, 44 s left",
+        "10 of 40 rows",
+        "10 rows",
+        "10 of 600 texts",
+        "10 of 40 rows in 2 views, 1 min 15 s left",
+        "0 of 40 rows",
         "checking whether the model follows the question: 20 of 40 texts, 21 s left",
+    ]
+
+
+def test_what_takes_long_is_said_once_and_what_does_not_is_left_unsaid(capsys):
+    long = Forecast(20_220, 1, 720.0, plain=20.0)
+    with ProgressLine() as line:
+        for forecast in (None, long, long, Forecast(20_220, 1, 29.0), Forecast(1, 0, 3600.0), Forecast(600, 2, 40.0)):
+            line.show(IndexingReport(in_hand=10, forecast=forecast))
+    assert capsys.readouterr().err.splitlines() == [
+        "This takes about 12 minutes for 20,220 texts under 1 instruction; without instructions, about 20 seconds.",
+        "This takes about 60 minutes for 1 text.",
+        "This takes about 40 seconds for 600 texts under 2 instructions.",
     ]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from retriever.core.pace import LEAST_SECONDS, Pace
+from retriever.core.pace import LEAST_SECONDS, Pace, Rate
 
 
 @pytest.fixture
@@ -35,3 +35,12 @@ def test_work_that_stands_still_has_no_rate(at):
     at(0, 0.5)
     assert at(100, 0.5) is None
     assert at(100, 1.0) == 0
+
+
+def test_a_rate_leaves_out_the_first_piece_and_is_unknown_before_seconds_of_others():
+    rate = Rate()
+    rate.took(10, 60)
+    rate.took(100, LEAST_SECONDS / 2)
+    assert (rate.known, rate.seconds(50), rate.seconds(0)) == (False, None, 0.0)
+    rate.took(100, LEAST_SECONDS / 2)
+    assert rate.seconds(400) == pytest.approx(2 * LEAST_SECONDS)

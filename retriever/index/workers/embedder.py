@@ -57,6 +57,11 @@ class Workers:
         if self.pool == "ray" and find_spec("ray") is None:
             raise RetrieverError("The package 'ray' is missing.", hint="pip install 'retriever[ray]'")
 
+    @property
+    def alone(self) -> bool:
+        """Whether this process embeds, without workers."""
+        return self.count is None and self.pool == "processes"
+
     def spool_of(self, folder: Path) -> Spool:
         """Return the spool of an index's folder.
 
@@ -68,10 +73,9 @@ class Workers:
     def embedder(self, folder: Path) -> EmbedderFactory:
         """Return what makes the embedder of a run; without workers, one that uses what a spool still holds."""
         spool = self.spool_of(folder)
-        alone = self.count is None and self.pool == "processes"
-        if alone and spool.is_empty():
+        if self.alone and spool.is_empty():
             return LocalEmbedder
-        start = None if alone else partial(self._start, spool)
+        start = None if self.alone else partial(self._start, spool)
         return partial(WorkerEmbedder, spool=spool, start=start, size=self.piece)
 
     def _start(self, spool: Spool, encoders: Sequence[Mapping[str, JSON]]) -> Pool:

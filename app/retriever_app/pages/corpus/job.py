@@ -9,7 +9,6 @@ import re
 import shutil
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -20,10 +19,10 @@ from pydantic import TypeAdapter
 
 from retriever.core.errors import InputError
 from retriever.core.fields import values_by_name
-from retriever.core.pace import Pace
 from retriever.core.paths import atomic_write, make_folder, write_whole
 from retriever.core.results import IndexingReport
 from retriever.core.types import BadRow, Document
+from retriever.index.dividing import UnitKind
 from retriever.index.files import (
     UTF8,
     EncodingError,
@@ -218,7 +217,7 @@ def index_file(plan: Plan, path: Path, encoders: EncoderPool, job: Job) -> Index
     ``encoders`` gives those of a new index in the folder ``path``, or those that an index describes.
     """
     job.tell(Progress(LOADING))
-    tell = _telling(job, count_rows([plan.file]), len(plan.instructions))
+    tell = _telling(job, len(plan.instructions))
     ended = False
 
     def rows() -> Iterator[Document | BadRow]:
@@ -235,7 +234,8 @@ def index_file(plan: Plan, path: Path, encoders: EncoderPool, job: Job) -> Index
 
     known = is_index(path)
     question, base = (None, None) if known else (encoders.default(), encoders.plain())
-    options = IndexingOptions(units="sentences" if plan.sentences and not known else None, raw=True)
+    units: UnitKind | None = "sentences" if plan.sentences and not known else None
+    options = IndexingOptions(units=units, raw=True, rows=count_rows([plan.file]))
     with calling(plan.file, plan.name), Index(path, encoder=question, plain=base, load=encoders.described) as index:
         try:
             report = index.add(rows(), instructions=plan.instructions, options=options, progress=follow)
@@ -246,20 +246,19 @@ def index_file(plan: Plan, path: Path, encoders: EncoderPool, job: Job) -> Index
     return report
 
 
-def _telling(job: Job, total: int | None, instructions: int) -> Callable[[IndexingReport], None]:
+def _telling(job: Job, instructions: int) -> Callable[[IndexingReport], None]:
     """Return what tells how far an indexing is: of all its rows first, then of the reading under instructions."""
-    paces = defaultdict[bool, Pace](Pace)
     steps = (f"Step 1 of 2: {INDEXING}", f"Step 2 of 2: {READING}") if instructions else (INDEXING, READING)
 
     def tell(report: IndexingReport) -> None:
-        second = report.expected is not None
+        second, total = report.expected is not None, report.rows
         share = report.share if second else min(1.0, report.in_hand / total) if total else None
         if not (share or report.in_hand):
             return  # the model is being loaded
         doing = JUDGING if report.judging else steps[second]
         if not second:
             doing += f", {report.in_hand:,} of {total:,}" if total else f", {report.in_hand:,}"
-        job.tell(Progress(doing, share, None if share is None else paces[second].left(share)))
+        job.tell(Progress(doing, share, report.left))
 
     return tell
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
 from retriever.core.results import IndexingReport
+from retriever.core.text import about
 from retriever.index.profiling import Columns, Profile, iso_date, star_value
 from retriever_app import text
 from retriever_app.pages.corpus.job import Preview
@@ -55,10 +56,10 @@ def time_line(reviews: int, instructions: int, rate: float | None, under: float 
     """
     if rate is None:
         return ""
-    line = f"Indexing takes about {text.about(reviews * rate)}"
+    line = f"Indexing takes about {about(reviews * rate)}"
     if instructions and under is not None:
         added = text.count(instructions, "question")
-        line += f", and the reading under {added} about {text.about(instructions * reviews * under)} more"
+        line += f", and the reading under {added} about {about(instructions * reviews * under)} more"
     return f"{line}. You can stop it and go on later."
 
 
