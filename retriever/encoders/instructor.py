@@ -129,7 +129,6 @@ class InstructorEncoder(SentenceEncoder):
             fingerprint=json_hash(identity),
             default_instruction=self.options.default_instruction,
             max_text_tokens=self.published.layout.positions - self._overhead(),
-            trained=change is not None,
         )
 
     def _overhead(self) -> int:
@@ -252,7 +251,7 @@ def _best(scores: Embeddings) -> list[int]:
 def _kept(path: Path, shape: tuple[int, int], make: Callable[[], Embeddings]) -> Embeddings:
     """Return vectors of a shape that a file keeps in float16, made and written where there is none that can be read."""
     with suppress(OSError, ValueError, EOFError):
-        kept = np.asarray(np.load(path), dtype=np.float32)
+        kept = np.asarray(np.load(path, allow_pickle=False), dtype=np.float32)
         if kept.shape == shape:
             return kept
     vectors = make()

@@ -59,7 +59,7 @@ def test_every_judgement_is_of_an_answer_to_its_question_and_no_answer_has_two(n
     written = json.loads((FOLDER / "ask_judgements.json").read_text("utf-8"))[name]
     questions = json.loads((FOLDER / "ask_questions.json").read_text("utf-8"))[name]
     assert list(written) == [question["key"] for question in questions]
-    rows = [json.loads(line) for line in (FOLDER / f"ask_{name}.jsonl").read_text("utf-8").splitlines()]
+    rows = [json.loads(line) for line in gzip.open(FOLDER / f"ask_{name}.jsonl.gz", "rt", encoding="utf-8")]
     for key, grades in written.items():
         judged = Counter(folded(answer) for answers in grades.values() for answer in answers)
         assert set(judged.values()) == {1}

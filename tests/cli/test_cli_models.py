@@ -143,7 +143,7 @@ def test_a_shipped_model_is_listed_and_shown(run, checkpoint, own_choice, tmp_pa
     assert default["summary"].endswith("fine-tuned; shipped with retriever")
     assert "pretrained:default" in run("models", "list").out
     document = run("models", "show", "--json").document
-    assert (document["name"], document["look_ahead"]) == ("pretrained:default", 2)
+    assert (document["name"], document["pooling"]) == ("pretrained:default", "model")
 
 
 def test_a_checkpoint_is_exported_and_the_folder_loads_without_us(run, checkpoint):

@@ -29,7 +29,7 @@ TEXTS = [
 INSTRUCTION = "what kind of product"
 INSTRUCTIONS = ["mood", INSTRUCTION, "which material is the handle of, in a few words", "mood"]
 SETTINGS = ("steps", "look_ahead")
-WHOLE = {"st": "sentence"}
+WHOLE = {"st": "sentence", "instructor": "sentence"}
 """The tiny model of each row of `SENTENCE_METHODS`."""
 
 

@@ -16,8 +16,10 @@ from retriever.training.objectives.distillation import FusionSettings, Similarit
 from retriever.training.objectives.gircse import GircseSettings
 from retriever.training.objectives.inbedder import InBedderSettings
 from retriever.training.objectives.instemb import InstEmbSettings
+from retriever.training.objectives.instructor import InstructorSettings
 
 OBJECTIVES = {
+    "instructor": InstructorSettings,
     "instemb": InstEmbSettings,
     "gircse": GircseSettings,
     "inbedder": InBedderSettings,
@@ -40,10 +42,9 @@ def read(tmp_path):
 def test_every_method_has_its_own_objective_and_only_instemb_look_ahead_tokens():
     assert {name: type(default_config(method, rows=200).objective) for name, method in METHODS.items()} == OBJECTIVES
     assert [bool(default_config(method, rows=200).adapter.look_ahead) for method in METHODS.values()] == [
-        True,
-        *[False] * 3,
+        name == "instemb" for name in METHODS
     ]
-    assert read_config(None, None, rows=200) == default_config(METHODS["instemb"], rows=200)
+    assert read_config(None, None, rows=200) == default_config(METHODS["instructor"], rows=200)
     assert read_config(None, "dicl", rows=200) == default_config(METHODS["dicl"], rows=200)
 
 
@@ -55,7 +56,7 @@ def test_a_trained_model_learns_more_slowly_and_keeps_its_own_similarities():
     assert replace(more, similarity=None, loop=fresh.loop) == fresh
     assert default_config(METHODS["gircse"], rows=200, continued=True) == default_config(METHODS["gircse"], rows=200)
     asked = []
-    assert read_config(None, None, rows=200, continued=lambda method: bool(asked.append(method)) or True) == more
+    assert read_config(None, "instemb", rows=200, continued=lambda method: bool(asked.append(method)) or True) == more
     assert asked == [METHODS["instemb"]]
 
 
@@ -66,7 +67,7 @@ def test_few_rows_are_read_more_often(rows, epochs):
 
 def test_what_a_file_says_takes_the_place_of_defaults_and_nothing_else(read):
     config = read('[loop]\nlearning_rate = 1\n[adapter]\nkind = "layers"\nprojections = ["q_proj"]\n', rows=400)
-    default = default_config(METHODS["instemb"], rows=400)
+    default = default_config(METHODS["instructor"], rows=400)
     assert config.loop == replace(default.loop, learning_rate=1.0)
     assert config.adapter == replace(default.adapter, kind="layers", projections=("q_proj",))
     assert replace(config, loop=default.loop, adapter=default.adapter) == default
@@ -105,7 +106,10 @@ def test_what_is_written_is_read_back_as_the_very_settings(read, method):
         ("[adapter]\nrank = true\n", ["[adapter]: rank is True", "valid integer"]),
         ("[adapter]\nrank = 2.5\n", ["[adapter]: rank is 2.5", "integer"]),
         ("[loop]\nepochs = 2024-01-01\n", ["[loop]: epochs is datetime.date(2024, 1, 1)"]),
-        ('[objective]\ndistillation = ["kl", "lk"]\n', ["[objective]: distillation is ['kl', 'lk']", "'mse', 'kl' or"]),
+        (
+            'method = "instemb"\n[objective]\ndistillation = ["kl", "lk"]\n',
+            ["[objective]: distillation is ['kl', 'lk']", "'mse', 'kl' or"],
+        ),
         ("[loop]\nlearning_rate = nan\n", ["[loop]: learning_rate is nan; it should be"]),
         ("[data]\nheld_out = 1.0\n", ["[data]: held_out is 1.0; it should be less than 1"]),
         ("[batch]\ntexts = 1\n", ["[batch]: texts is 1; it should be greater than or equal to 2"]),

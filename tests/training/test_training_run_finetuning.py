@@ -23,7 +23,7 @@ from retriever.training import checkpoints
 from retriever.training.config import read_config
 from retriever.training.objectives.distillation import FusionObjective
 from retriever.training.objectives.instemb import InstEmbObjective
-from retriever.training.run import finetuning, stages
+from retriever.training.run import bases, finetuning, stages
 from retriever.training.run.finetuning import FinetuneRequest, finetune
 from retriever.training.run.report import model_card
 
@@ -395,7 +395,7 @@ def test_no_room_for_a_state_or_the_model_is_told_with_the_way_on(asked, tmp_pat
         with pytest.raises(TrainingError, match="0 free"):
             finetune(asked())
     with monkeypatch.context() as patch:
-        patch.setattr(finetuning, "save_trained", full)
+        patch.setattr(bases, "save_trained", full)
         with pytest.raises(TrainingError, match=r"out cannot be written: No space left on device") as caught:
             finetune(asked())
     assert caught.value.hint.endswith("Make room, then go on: retriever tune --resume")
@@ -431,7 +431,10 @@ def test_what_a_masked_model_cannot_learn_beside_is_refused_before_training(aske
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"base": "st:all-minilm-l6-v2"}, "is a sentence encoder, which is not trained here"),
+        (
+            {"base": "st:all-minilm-l6-v2", "method": "instemb"},
+            "instemb trains language models; st:all-minilm-l6-v2 is a sentence encoder",
+        ),
         ({"index": "indexes/none"}, "instemb learns from no hard negatives"),
         ({"minutes": 0}, "minutes is 0; it should be greater than 0"),
         ({"epochs": 0}, "epochs is 0"),
