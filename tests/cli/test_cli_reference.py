@@ -1,7 +1,6 @@
-import re
-
 """What every command keeps to, and pages that are made from the code."""
 
+import re
 import shlex
 from importlib.metadata import version
 from pathlib import Path
