@@ -12,7 +12,7 @@ manifest.json              SHA-256 of each of the above
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,7 +107,7 @@ def load_prompt_checkpoint(
     folder = config.folder
     backbone = load_backbone(config.backbone, device=device, dtype=dtype)
     config.require(backbone.source)
-    chosen = _overridden(config.options, options)
+    chosen = config.chosen(options)
     with reading_weights(folder):
         backbone = _with_layers(_with_adapter(backbone, config), folder)
         learned = read_learned(folder, encoder_class(config.method, backbone))
@@ -186,8 +186,3 @@ def _with_layers(backbone: Backbone, folder: Path) -> Backbone:
         for name, values in stored.items():
             weights[name].copy_(values)
     return backbone.with_digest(f"{backbone.source.digest}{MERGED}{file_hash(folder / LAYERS_FILE)}")
-
-
-def _overridden(stored: EncoderOptions, chosen: EncoderOptions) -> EncoderOptions:
-    default = asdict(EncoderOptions())
-    return replace(stored, **{name: value for name, value in asdict(chosen).items() if value != default[name]})

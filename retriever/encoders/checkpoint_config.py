@@ -1,7 +1,7 @@
 """What a checkpoint's `retriever.json` says: method, backbone and options. Nothing here loads a model library."""
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import cast
 
@@ -23,6 +23,12 @@ class CheckpointConfig:
     backbone: str
     digest: str
     options: EncoderOptions
+
+    def chosen(self, options: EncoderOptions) -> EncoderOptions:
+        """Return the checkpoint's options, with those of others that are not at their defaults in their place."""
+        default = asdict(EncoderOptions())
+        given = {name: value for name, value in asdict(options).items() if value != default[name]}
+        return replace(self.options, **given)
 
     def require(self, source: ModelSource) -> None:
         """Raise CheckpointError where a source is another version of the backbone the checkpoint was trained on."""

@@ -211,7 +211,7 @@ def load(
     refuse_options(name, options)
     if isinstance(model, str):
         return InstructorEncoder(model, options=options, name=name, device=device, dtype=dtype)
-    chosen = options if options != EncoderOptions() else model.options
+    chosen = model.chosen(options)
     encoder = InstructorEncoder(model.backbone, options=chosen, name=name, device=device, dtype=dtype)
     model.require(encoder.source)
     try:

@@ -7,12 +7,13 @@ from sentence_transformers import SentenceTransformer
 
 from retriever import load_encoder
 from retriever.core.errors import CheckpointError, EncoderError, UsageError
-from retriever.encoders import instructor
+from retriever.encoders import catalog, instructor
 from retriever.encoders.bert.arrays import LINEAR, Factors
 from retriever.encoders.export import sentence_folder
 from retriever.encoders.instructor import FACTORS, SEPARATOR, Change, InstructorEncoder
 from retriever.encoders.methods import DEFAULT_INSTRUCTION
 from retriever.encoders.tokenize import MAX_INSTRUCTION_TOKENS
+from retriever.index.encoding import describe, load_described
 
 TEXTS = ["the toy broke", "kettle boils water fast", "", "a sharp knife " * 90, "love the lamp"]
 MOOD, PRODUCT = "how does the customer feel", "what kind of product"
@@ -94,6 +95,9 @@ def test_without_a_default_instruction_texts_under_none_are_read_as_published(pu
     instructor.save(taught, tmp_path / "saved")
     again = load_encoder(str(tmp_path / "saved"), device="cpu")
     assert (again.fingerprint, again.spec.default_instruction) == (taught.fingerprint, "")
+    assert load_described(describe(again), device="cpu").fingerprint == taught.fingerprint
+    named = catalog.load_encoder(str(tmp_path / "saved"), device="cpu", default_instruction=MOOD)
+    np.testing.assert_array_equal(named.encode(TEXTS), trained.encode(TEXTS, instruction=MOOD))
     np.testing.assert_array_equal(again.encode(TEXTS), plain.encode(TEXTS))
 
 
