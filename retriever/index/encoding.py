@@ -113,6 +113,10 @@ def card(encoder: Encoder) -> dict[str, JSON]:
     }
 
 
+MOVED = {"pretrained:default": "instemb"}
+"""Where a shipped model with look-ahead tokens went when one without took its name; indexes load it from there."""
+
+
 def load_described(description: Mapping[str, JSON], *, device: str = "auto") -> Encoder:
     """Load the encoder an index was made with.
 
@@ -124,6 +128,8 @@ def load_described(description: Mapping[str, JSON], *, device: str = "auto") -> 
     from retriever.encoders.device import emulates_bfloat16, pick_device
 
     name = str(description["name"])
+    if description.get("look_ahead") and MOVED.get(name) in catalog.shipped():
+        name = f"pretrained:{MOVED[name]}"
     if not name:
         raise EncoderError(
             "This index was made with an encoder that has no name.", hint="Pass it: open_index(path, encoder=...)."

@@ -93,6 +93,17 @@ def test_an_index_of_an_older_shipped_model_says_to_index_again(made, tmp_path, 
     assert "indexed again under another --index" in caught.value.hint
 
 
+def test_an_index_of_a_shipped_model_that_has_another_name_now_opens_as_before(made, tmp_path, path):
+    ship(made / "first", tmp_path)
+    with open_index(path) as index:
+        index.add(documents(*TEXTS), instructions=["What is it?"])
+        before = index.search("toy", instruction="What is it?", mode="dense").ids
+    (tmp_path / "shipped" / "default").rename(tmp_path / "shipped" / "instemb")
+    shutil.copytree(made / "second", tmp_path / "shipped" / "default")
+    with open_index(path) as index:
+        assert index.search("toy", instruction="What is it?", mode="dense").ids == before
+
+
 def test_what_is_no_checkpoint_or_does_not_load_is_not_promoted(made, tmp_path, tiny):
     models.promote(made / "first")
     broken = shutil.copytree(made / "second", tmp_path / "broken")
