@@ -250,7 +250,8 @@ def test_left_out_texts_are_asked_again_alone_and_calls_get_smaller_from_the_sec
         model.then.append(answers_of(lambda items: items[:-1]))
         assert one.answer(TEXTS[:6], "what?").answers == RIGHT[:6]
         assert one.abilities.texts_per_call == most, calls
-    assert list(map(len, model.calls)) == [6, 1, 6, 1, 3, 3, 1]
+    sizes = list(map(len, model.calls))
+    assert (sizes[:4], sorted(sizes[4:])) == ([6, 1, 6, 1], [1, 3, 3])  # the last two calls are made at a time
     assert one.abilities.form is Format.LIMITED
 
 
