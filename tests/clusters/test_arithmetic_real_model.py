@@ -24,7 +24,7 @@ pytestmark = [
 ]
 
 REVIEWS = Path(__file__).parents[2] / "examples/reviews.jsonl"
-QUESTIONS = ["What kind of product is this review about?", "How does the customer feel about it?"]
+QUESTIONS = ["Which thing did they buy?", "Is the customer satisfied with the product?"]
 ROUNDING = 0.035
 """How far another processor or number format moves a vector, as a share of its distance from the mean: more than it did
 between bfloat16 and float32 in the mean of eight views (0.024)."""
@@ -53,13 +53,15 @@ def test_a_text_that_is_embedded_again_has_the_same_vector_bit_by_bit(encoder, t
     assert np.array_equal(again[::-1], views[number][rows])
 
 
-def test_words_that_are_shown_are_english_or_of_the_text_and_no_beginnings_of_others(encoder, texts):
+def test_words_that_are_shown_are_english_or_of_the_text_and_no_beginnings_of_others(texts):
+    """Of a language model, whose answers are tokens."""
     some, english = texts[:40], set(_english())
-    heard = encoder.encode_with_words(some, instruction=QUESTIONS[0]).words
+    question = "What kind of product is this review about?"
+    heard = load_encoder("pretrained:instemb", device="cpu").encode_with_words(some, instruction=question).words
     assert "pat" in {word for words in heard for word in words}
     for words, text in zip(heard, some, strict=True):
         own = set(re.findall("[a-z]+", text.casefold()))
-        shown = set(shown_words(words, text, QUESTIONS[0]))
+        shown = set(shown_words(words, text, question))
         assert shown <= english | own
         assert not (shown - own) & {"pat", "per", "zen", "bra", "micro"}
 
