@@ -40,7 +40,7 @@ KEPT = (
 )
 NAMES = {"minilm": "all-MiniLM-L6-v2 (Apache-2.0)"}
 BASES = {"instructor": "sentence-transformers/all-MiniLM-L6-v2"}
-"""What methods are trained on; a language model where they say nothing else."""
+"""The model under a method; a language model where nothing else is said."""
 LANGUAGE_MODEL = "HuggingFaceTB/SmolLM2-135M-Instruct"
 
 

@@ -1,4 +1,4 @@
-"""What a checkpoint's `retriever.json` says: method, backbone and options. Nothing here loads a model library."""
+"""A checkpoint's `retriever.json`: method, backbone and options. Nothing here loads a model library."""
 
 import json
 from dataclasses import asdict, dataclass, fields, replace

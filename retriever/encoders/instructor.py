@@ -36,7 +36,7 @@ ANSWERS = "answers.txt"
 """File of a checkpoint: the answers that words are taken from, a line each."""
 
 SEPARATOR = " [SEP] "
-"""What parts question and text, as other programs write it."""
+"""Stands between question and text, as other programs write it."""
 
 _CANDIDATES = 32  # nearest answers of a text; enough for a handful after merging
 _PRIOR = 0.5  # share of a question's own vector that is taken off before answers are compared

@@ -1,4 +1,4 @@
-"""What a sentence encoder learns that reads question and text together: to give the answer's own vector.
+"""Teach a sentence encoder that reads question and text together to give the answer's own vector.
 
 Two losses over a batch. A text's vector under a question is to be nearest to the vector that the published encoder has
 of the right answer, among those of all answers in the batch (InfoNCE, van den Oord et al., 2018, eq. 4), of which those

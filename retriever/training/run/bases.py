@@ -1,4 +1,4 @@
-"""What a fine-tuning goes on from: a model or a checkpoint, of a language model or of a sentence encoder."""
+"""Models and checkpoints that a fine-tuning goes on from, of language models and of sentence encoders."""
 
 from abc import ABC, abstractmethod
 from collections import Counter
