@@ -93,12 +93,13 @@ def test_gradients_reach_all_that_is_trained_and_the_loss_falls(method, base):
     assert ("look_ahead" in parameters) == (method.look_ahead and config.adapter.look_ahead > 0)
     optimizer = torch.optim.Adam(parameters.values(), lr=0.005)
     losses = []
-    for _ in range(6):
+    for _ in range(20):
         optimizer.zero_grad()
         losses.append(objective.backward(range(len(ROWS)))["loss"])
         assert [name for name, one in parameters.items() if one.grad is None or not one.grad.abs().max() > 0] == []
         optimizer.step()
     assert np.isfinite(losses).all()
+    print(losses)
     assert losses[-1] < 0.9 * losses[0]
 
 
