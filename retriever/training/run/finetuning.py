@@ -29,6 +29,7 @@ from retriever.training.methods import METHODS, TrainingMethod
 from retriever.training.negatives import MiningOptions
 from retriever.training.rows import TrainingRow, read_training_rows
 from retriever.training.run.bases import Base, is_trained, load_base, usual_method
+from retriever.training.run.memory import fit
 from retriever.training.run.report import (
     CONFIG_FILE,
     CURVES_FILE,
@@ -192,7 +193,10 @@ def _assign(request: FinetuneRequest, say: Announce) -> tuple[Assignment, list[s
             f"{request.index} gave {negatives.served} of {len(data.train)} rows hard negatives; "
             f"{negatives.skipped} documents were left out that may be right."
         )
-    return Assignment(config, base, data, mined), notes
+    fitted = fit(base, config, data.train)
+    if fitted.sentence:
+        say(fitted.sentence)
+    return Assignment(fitted.config, base, data, mined), notes
 
 
 def _settings(request: FinetuneRequest, rows: Sequence[TrainingRow]) -> FinetuneConfig:
