@@ -19,6 +19,7 @@ from typing import Any
 
 from common import peak_rss_mib, write
 
+from retriever.training.loop import StepProgress
 from retriever.training.run.finetuning import FinetuneRequest, finetune
 
 ROWS = Path(__file__).parents[1] / "examples" / "qa.jsonl"
@@ -27,23 +28,29 @@ AVX2 = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}
 PLACES = {"native": ("auto", {}), "avx2": ("float32", AVX2)}
 
 
-def measured(base: str, dtype: str, epochs: int) -> dict[str, Any]:
-    """Train a model on the example rows, measured before and after as always, and return what that took."""
+def measured(base: str, dtype: str, minutes: float) -> dict[str, Any]:
+    """Train a model on the example rows and return what that took."""
     said: list[str] = []
+    paces: list[float] = []
     cores: list[float] = []
+
+    def note(stage: str, now: StepProgress) -> None:
+        paces.append(now.rows_per_second)
+        cores.append(time.process_time())
+
     with tempfile.TemporaryDirectory() as folder:
         request = FinetuneRequest(
-            [str(ROWS)], Path(folder) / "model", base=base, epochs=epochs, dtype=dtype, promote=False
+            [str(ROWS)], Path(folder) / "model", base=base, minutes=minutes, dtype=dtype, promote=False
         )
-        report = finetune(
-            request, announce=said.append, on_progress=lambda stage, now: cores.append(time.process_time())
-        )
-    rows = epochs * len(report.data.train)
+        report = finetune(request, announce=said.append, on_progress=note)
+    rows = round(paces[-1] * report.seconds)
+    later = rows * (1 - 1 / report.step)
     return {
+        "steps": report.step,
+        "measured_before_and_after": report.judgement is not None,
         "rows": rows,
-        "steps": report.steps,
-        "rows_per_second": round(rows / report.seconds, 2),
-        "rows_per_core_second": round(rows * (1 - 1 / report.steps) / (cores[-1] - cores[0]), 2),
+        "rows_per_second": round(paces[-1], 2),
+        "rows_per_core_second": round(later / (cores[-1] - cores[0]), 2),
         "peak_mib": peak_rss_mib(),
         "said": next(text for text in said if "memory" in text),
     }
@@ -52,17 +59,17 @@ def measured(base: str, dtype: str, epochs: int) -> dict[str, Any]:
 def main() -> None:
     """Print the report, or that of one case where a base and a number format are given."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=1, help="of training a model; longer ones are not finished")
     parser.add_argument("--case", nargs=2, metavar=("BASE", "DTYPE"), help=argparse.SUPPRESS)
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     if options.case:
-        print(json.dumps(measured(*options.case, options.epochs)))
+        print(json.dumps(measured(*options.case, options.minutes)))
         return
     found = {}
     for place, (dtype, limits) in PLACES.items():
         for base in BASES:
-            command = [sys.executable, __file__, "--epochs", str(options.epochs), "--case", base, dtype]
+            command = [sys.executable, __file__, "--minutes", str(options.minutes), "--case", base, dtype]
             done = subprocess.run(command, env={**os.environ, **limits}, capture_output=True, text=True, check=True)
             found[f"{base}, {place}"] = json.loads(done.stdout.splitlines()[-1])
     write("finetune", options, found)

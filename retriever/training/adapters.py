@@ -175,12 +175,12 @@ class Adapted:
     @property
     def footprint(self) -> Footprint | None:
         """What training takes of memory; None where transformers reads the model, which keeps several times more."""
-        model, layers = self.backbone.model, _linear_layers(self.backbone)
+        model, linear = self.backbone.model, _linear_layers(self.backbone)
         if not isinstance(model, LlamaForCausalLM) or self.peft is None or self.settings.dropout:
             return None
         heads = int(model.config.num_attention_heads) * int(model.config.num_hidden_layers)
         return Footprint.of(
-            [layer.weight.shape for name, layer in layers.items() if ".lora_" not in name],
+            [model.get_parameter(f"{name}.weight").shape for name in linear if ".lora_" not in name],
             weights=sum(weight.nbytes for weight in model.parameters()),
             trained=sum(parameter.numel() for parameter in self.parameters.values()),
             heads=heads,

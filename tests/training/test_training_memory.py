@@ -95,7 +95,7 @@ def test_a_batch_beyond_the_held_tokens_keeps_one_pack_at_a_time_with_the_same_g
 def test_what_is_worked_out_is_what_a_sentence_encoder_keeps(sentences):
     objective = instructor(sentences)
     kept = most_kept(lambda: objective.backward(EVERY), sentences.adapted._model)
-    assert kept < memory.MARGIN * sentences.adapted.footprint.kept(objective.lengths(EVERY)) < 2 * kept
+    assert kept / 1.3 < sentences.adapted.footprint.kept(objective.lengths(EVERY)) < 1.5 * kept
 
 
 def instemb(one, views):
@@ -114,7 +114,7 @@ def test_what_is_worked_out_is_what_a_language_model_keeps(tiny, views):
             objective.backward(range(len(ROWS)))
 
     kept = most_kept(step, one.adapted.backbone.model)
-    assert kept < memory.MARGIN * one.adapted.footprint.kept(objective.lengths(range(len(ROWS)))) < 2 * kept
+    assert kept / 1.3 < one.adapted.footprint.kept(objective.lengths(range(len(ROWS)))) < 1.5 * kept
 
 
 def test_nothing_is_said_of_models_and_views_that_transformers_reads(tiny):
@@ -132,7 +132,7 @@ def fitted(sentences, monkeypatch):
     fixed = sentences.adapted.footprint.fixed
 
     def fit(room):
-        monkeypatch.setattr(memory, "free_memory", lambda: memory.MARGIN * (fixed + room + 1))
+        monkeypatch.setattr(memory, "free_memory", lambda: memory.LIBRARIES + memory.MARGIN * (fixed + room + 1))
         return memory.fit(base, CONFIG, LONG)
 
     return fit
