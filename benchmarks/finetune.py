@@ -1,17 +1,14 @@
 """How fast `retriever finetune` learns the example rows, and its peak memory beside what it says it takes.
 
-    python benchmarks/finetune.py --output benchmarks/results/finetune.json
+    OMP_NUM_THREADS=1 python benchmarks/finetune.py default
+    OMP_NUM_THREADS=1 ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 \
+        python benchmarks/finetune.py default --dtype float32
 
-Every case is a process of its own: both kinds of model, as the processor reads them and with libraries limited to AVX2,
-in float32. Rows are counted by the clock, and by seconds of one core, which other work beside changes less; those are
-taken from the end of the first step on.
+Rows are counted by the clock, and by seconds of one core from the end of the first step on: with one thread, other work
+beside changes these less.
 """
 
 import argparse
-import json
-import os
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -23,9 +20,6 @@ from retriever.training.loop import StepProgress
 from retriever.training.run.finetuning import FinetuneRequest, finetune
 
 ROWS = Path(__file__).parents[1] / "examples" / "qa.jsonl"
-BASES = ("default", "instemb")
-AVX2 = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}
-PLACES = {"native": ("auto", {}), "avx2": ("float32", AVX2)}
 
 
 def measured(base: str, dtype: str, minutes: float) -> dict[str, Any]:
@@ -57,22 +51,16 @@ def measured(base: str, dtype: str, minutes: float) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Print the report, or that of one case where a base and a number format are given."""
+    """Print the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=1, help="of training a model; longer ones are not finished")
-    parser.add_argument("--case", nargs=2, metavar=("BASE", "DTYPE"), help=argparse.SUPPRESS)
+    parser.add_argument("base", help="what is trained: default, instemb")
+    parser.add_argument("--dtype", default="auto")
+    parser.add_argument(
+        "--minutes", type=float, default=4, help="of training, for two steps at least"
+    )
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    if options.case:
-        print(json.dumps(measured(*options.case, options.minutes)))
-        return
-    found = {}
-    for place, (dtype, limits) in PLACES.items():
-        for base in BASES:
-            command = [sys.executable, __file__, "--minutes", str(options.minutes), "--case", base, dtype]
-            done = subprocess.run(command, env={**os.environ, **limits}, capture_output=True, text=True, check=True)
-            found[f"{base}, {place}"] = json.loads(done.stdout.splitlines()[-1])
-    write("finetune", options, found)
+    write("finetune", options, measured(options.base, options.dtype, options.minutes))
 
 
 if __name__ == "__main__":
