@@ -55,9 +55,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("base", help="what is trained: default, instemb")
     parser.add_argument("--dtype", default="auto")
-    parser.add_argument(
-        "--minutes", type=float, default=4, help="of training, for two steps at least"
-    )
+    parser.add_argument("--minutes", type=float, default=4, help="of training, for two steps at least")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     write("finetune", options, measured(options.base, options.dtype, options.minutes))
