@@ -15,13 +15,13 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from retriever.evaluation.run.report import table
 from retriever.training.config import FinetuneConfig, default_config
-from retriever.training.methods import DEFAULT, METHODS
+from retriever.training.methods import DEFAULT, LANGUAGE, METHODS
 from retriever.training.objectives.distillation import FusionSettings, SimilaritySettings
 
 BEGIN = "<!-- made by docs/tools/settings_reference.py -->"
 END = "<!-- end -->"
 _MANY_ROWS = 10_000
-_FURTHER = f"{DEFAULT} on a trained base"
+_FURTHER = {f"{name} on a trained base": name for name in (DEFAULT, LANGUAGE)}
 _BY_ROWS = {("loop", "epochs"): "1 to 4, the more the fewer the rows"}
 _OFF = {"similarity": SimilaritySettings, "fusion": FusionSettings}
 
@@ -46,7 +46,8 @@ def with_table(page: str) -> str:
 def _sections() -> list[tuple[str, dict[str, Any]]]:
     """Return every section with its settings by method; one that is off has those that it begins with."""
     configs = {name: default_config(method, rows=_MANY_ROWS) for name, method in METHODS.items()}
-    configs[_FURTHER] = default_config(METHODS[DEFAULT], rows=_MANY_ROWS, continued=True)
+    for label, name in _FURTHER.items():
+        configs[label] = default_config(METHODS[name], rows=_MANY_ROWS, continued=True)
     names = [one.name for one in fields(FinetuneConfig) if one.name != "method"]
     return [(name, {label: getattr(one, name) or _OFF[name]() for label, one in configs.items()}) for name in names]
 
@@ -72,7 +73,7 @@ def _default(values: dict[str, Any]) -> str:
     """Return the default; where methods differ, each value with the methods that have it."""
     labels: dict[str, list[str]] = defaultdict(list)
     for label, value in values.items():
-        if label != _FURTHER or value != values[DEFAULT]:
+        if label not in _FURTHER or value != values[_FURTHER[label]]:
             labels["none" if value is None else f"`{json.dumps(value)}`"].append(label)
     commonest, *others = sorted(labels, key=lambda value: -len(labels[value]))
     named = [f"{value} ({', '.join(labels[value])})" for value in others]

@@ -84,7 +84,7 @@ def finetune(  # noqa: PLR0913 - one parameter per option
         command=output.command_line(context),
     )
     with output.ProgressLine() as line:
-        report = finetune(request, on_progress=lambda *now: line.tell(_progress(*now)), announce=line.tell)
+        report = finetune(request, on_progress=lambda *now: line.tell(_progress(*now)), announce=output.say)
     if json:
         output.document(report.to_json())
     else:

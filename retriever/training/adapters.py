@@ -16,6 +16,7 @@ import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from peft.tuners.lora import LoraLayer
 from torch import Tensor, nn
+from transformers import LlamaForCausalLM
 from transformers.cache_utils import Cache
 from transformers.pytorch_utils import Conv1D
 
@@ -23,6 +24,7 @@ from retriever.core.errors import UsageError
 from retriever.encoders.behind_prompt import untrained_look_ahead
 from retriever.encoders.transformers_backbone import TransformersBackbone
 from retriever.training.decoder import PackedDecoder
+from retriever.training.footprint import Footprint
 from retriever.training.settings import AtLeastOne, Count, Dropout, Settings
 
 
@@ -169,6 +171,21 @@ class Adapted:
         untrained = self.holding(self._original) if self.peft is None else self.peft.disable_adapter()
         with dropout_at(self.backbone.model, 0.0), untrained:
             yield
+
+    @property
+    def footprint(self) -> Footprint | None:
+        """What training takes of memory; None where transformers reads the model, which keeps several times more."""
+        model, linear = self.backbone.model, _linear_layers(self.backbone)
+        if not isinstance(model, LlamaForCausalLM) or self.peft is None or self.settings.dropout:
+            return None
+        heads = int(model.config.num_attention_heads) * int(model.config.num_hidden_layers)
+        return Footprint.of(
+            [model.get_parameter(f"{name}.weight").shape for name in linear if ".lora_" not in name],
+            weights=sum(weight.nbytes for weight in model.parameters()),
+            trained=sum(parameter.numel() for parameter in self.parameters.values()),
+            heads=heads,
+            size=self.backbone.dtype.itemsize,
+        )
 
     @property
     def values(self) -> dict[str, Tensor]:

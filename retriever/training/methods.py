@@ -94,7 +94,7 @@ _ROWS = (
         sentence=True,
         defaults={
             "adapter": {"rank": 32, "alpha": 32},
-            "batch": {"texts": 56},
+            "batch": {"texts": 56, "held_tokens": 16384},
             "loop": {"learning_rate": 1.5e-3, "warmup": 0.05},
         },
         continued={"loop": {"learning_rate": 5e-4}},

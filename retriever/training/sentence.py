@@ -9,16 +9,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from retriever.core.errors import UsageError
-from retriever.encoders.bert.arrays import LINEAR, Factors, plan_packs
+from retriever.encoders.bert.arrays import LINEAR, Factors, Pack, plan_packs
 from retriever.encoders.bert.encoder import BertTokens
 from retriever.encoders.bert.tensors import Changed, TensorBert, put_changes, quick_dtype
 from retriever.encoders.device import pick_device, pick_dtype
 from retriever.encoders.instructor import Change, InstructorEncoder
 from retriever.encoders.methods import DEFAULT_INSTRUCTION
 from retriever.training.adapters import AdapterSettings
-
-READ_TOKENS = 2048
-"""Most tokens of one forward pass, so that activations stay in the processor's caches."""
+from retriever.training.footprint import Footprint
+from retriever.training.objectives.reading import PIECE_TOKENS, in_order
 
 
 class AdaptedSentenceEncoder:
@@ -69,6 +68,19 @@ class AdaptedSentenceEncoder:
         return named
 
     @property
+    def footprint(self) -> Footprint:
+        """What training takes of memory."""
+        layout, weights = self.encoder.published.layout, self.encoder.published.weights
+        linear = [getattr(layer, name).weight for layer in weights.layers for name in LINEAR]
+        return Footprint.of(
+            [weight.shape for weight in linear],
+            weights=sum(array.nbytes for array in (weights.words, weights.places, *linear)),
+            trained=sum(parameter.numel() for parameter in self.parameters.values()),
+            heads=layout.heads * layout.layers,
+            size=self.dtype.itemsize,
+        )
+
+    @property
     def values(self) -> dict[str, Tensor]:
         """A copy of the trained parameters' values by name, which `holding` puts back."""
         return {name: parameter.detach().clone() for name, parameter in self.parameters.items()}
@@ -86,18 +98,21 @@ class AdaptedSentenceEncoder:
             for name, parameter in parameters.items():
                 parameter.data = own[name]
 
-    def read(self, texts: Sequence[str], instructions: Sequence[str]) -> Tensor:
-        """Return the vectors (n, d) of texts, each under the instruction beside it, of length 1."""
+    def packs(self, texts: Sequence[str], instructions: Sequence[str]) -> list[Pack]:
+        """Return texts, each under the instruction beside it, in forward passes."""
         default = self.encoder.options.default_instruction or DEFAULT_INSTRUCTION
         asked = (instruction.strip() or default for instruction in instructions)
         ids = [self.tokens.ids([text], question)[0] for text, question in zip(texts, asked, strict=True)]
-        rows: list[int] = []
-        read = []
-        for pack in plan_packs(ids, READ_TOKENS):
-            rows += pack.rows
-            read.append(self._model(pack))
-        order = torch.tensor(rows, device=self.device).argsort()
-        return functional.normalize(torch.cat(read)[order])
+        return list(plan_packs(ids, PIECE_TOKENS))
+
+    def vectors(self, pack: Pack) -> Tensor:
+        """Return the vectors (n, d) of a pack's texts, of length 1, in the order of its rows."""
+        return functional.normalize(self._model(pack))
+
+    def read(self, texts: Sequence[str], instructions: Sequence[str]) -> Tensor:
+        """Return the vectors (n, d) of texts, each under the instruction beside it, of length 1."""
+        packs = self.packs(texts, instructions)
+        return in_order(packs, torch.cat([self.vectors(pack) for pack in packs]))
 
     def trained(self, answers: Sequence[str], *, plain: bool) -> InstructorEncoder:
         """Return the encoder as the training has it now; its words are taken from its own answers and these.

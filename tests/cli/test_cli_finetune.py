@@ -155,11 +155,16 @@ def test_progress_has_loss_rate_and_time_left(finetune, monkeypatch):
     told = []
     monkeypatch.setattr(output.ProgressLine, "tell", lambda line, text: told.append(text))
     finetune()
-    assert told[0] == "loading the model"
-    assert told[1].startswith("instemb: step 1 of 2, loss ")
-    assert told[1].endswith(" s left")
-    assert " rows/s, " in told[1]
-    assert told[-2:] == ["measuring the model after training", "measuring the model before training"]
+    assert told[0].startswith("instemb: step 1 of 2, loss ")
+    assert told[0].endswith(" s left")
+    assert " rows/s, " in told[0]
+
+
+def test_what_is_done_beside_training_is_said_with_the_memory_before_it_begins(finetune):
+    said = finetune().err.splitlines()
+    assert said[0] == "loading the model"
+    assert said[1].startswith("Training takes about ")
+    assert said[2:4] == ["measuring the model after training", "measuring the model before training"]
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,6 @@ def test_gradients_reach_all_that_is_trained_and_the_loss_falls(method, base):
         assert [name for name, one in parameters.items() if one.grad is None or not one.grad.abs().max() > 0] == []
         optimizer.step()
     assert np.isfinite(losses).all()
-    print(losses)
     assert losses[-1] < 0.9 * losses[0]
 
 

@@ -289,12 +289,13 @@ def test_fusion_is_a_stage_of_its_own_and_similarities_are_taught(asked, tmp_pat
         on_progress=lambda stage, now: told.append(f"{stage} {now.step}"),
     )
     assert loaded == ["other"]
-    assert told[1:6] == [
+    assert told[1].startswith("Training takes about ")
+    assert told[2:7] == [
         "reading texts whose similarities are kept, before the first step",
         *(f"instemb {n}" for n in (1, 2, 3)),
         "reading every text for the fusion, before its first step",
     ]
-    assert told[6] == "fusion 1"
+    assert told[7] == "fusion 1"
     assert (report.step, report.steps) == (6, 6)
     rows = {
         stage: [json.loads(line) for line in (tmp_path / f"out/{stage}-losses.jsonl").read_text().splitlines()]

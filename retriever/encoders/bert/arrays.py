@@ -55,6 +55,11 @@ class Pack:
     places: Ids
     runs: Sequence[Run]
 
+    @property
+    def tokens(self) -> int:
+        """How many tokens are read."""
+        return len(self.ids)
+
 
 def plan_packs(texts: Sequence[Sequence[int]], budget: int) -> Iterator[Pack]:
     """Yield texts (n token sequences, none empty) in packs of at most ``budget`` tokens; a longer one goes alone."""

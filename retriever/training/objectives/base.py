@@ -4,7 +4,7 @@ import random
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from retriever.training.adapters import Adapted
 from retriever.training.pairs import ContrastiveExample, answer_set, set_numbers
@@ -22,6 +22,15 @@ class Objective(Protocol):
 
     def backward(self, batch: Sequence[int]) -> Mapping[str, float]:
         """Add the gradients of a batch to the parameters; return its losses, ``loss`` the total."""
+        ...
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """An objective that says how long the sequences are that it reads, so that memory can be worked out."""
+
+    def lengths(self, batch: Sequence[int]) -> list[int]:
+        """Return the tokens of every sequence that a batch is read as, with gradients; none where it is not known."""
         ...
 
 
@@ -72,7 +81,7 @@ class BatchSettings(Settings):
         questions: most questions of a text that stay together; its others come elsewhere, as if of another text.
         held_tokens: most tokens whose activations are held at once; a batch beyond it is read twice, piece by piece,
             with the gradients of the whole (gradient caching). With the 135M model a token takes about 0.7 MB, and 1.5
-            with soft tokens (GIRCSE).
+            with soft tokens (GIRCSE). On a processor with less free memory, fewer are held (instructor, instemb).
         paired: put texts that share an answer into one batch, so that every row has a chance of a positive.
     """
 

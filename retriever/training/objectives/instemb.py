@@ -119,6 +119,23 @@ class InstEmbObjective:
             values["mse_per_dimension"] = values["mse"] / self._learner.adapted.backbone.dim
         return values
 
+    def lengths(self, batch: Sequence[int]) -> list[int]:
+        """Return the tokens of every sequence that a batch is read as: a text with its questions, and answers.
+
+        None are known with the dropout view, which is read as transformers reads.
+        """
+        if "dropout" in self._views:
+            return []
+        rows, tokeniser = [self._rows[number] for number in batch], self._learner.tokeniser
+        prompts: dict[object, int] = {}
+        for number, row in zip(batch, rows, strict=True):
+            key = row.text if self._learner.shares else number
+            asked = tokeniser.length_around(row.instruction) + self._length
+            prompts[key] = prompts.get(key, tokeniser.length(row.text)) + asked
+        beside = tokeniser.length_around("") + self._compared_length  # a little more than "answer" has
+        answers = [tokeniser.length(answer) + beside for answer in {row.answer for row in rows}]
+        return [*prompts.values()] + answers * sum(view in _ANSWERS for view in self._views)
+
     @property
     def _length(self) -> int:
         return self._learner.adapted.look_ahead_length

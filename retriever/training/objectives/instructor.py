@@ -18,7 +18,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from retriever.encoders.bert.arrays import Pack
 from retriever.training.objectives.base import BatchSettings, ObjectiveSettings
+from retriever.training.objectives.reading import Outputs, backward, in_order
 from retriever.training.rows import TrainingRow
 from retriever.training.sentence import SentenceLearner
 from retriever.training.settings import AtLeastTwo, Count, Positive, Weight
@@ -54,7 +56,7 @@ class InstructorObjective:
         learner: the encoder in training.
         rows: to learn from.
         settings: of the losses.
-        batch: ``texts`` is the number of rows in a batch; the rest has no meaning here.
+        batch: ``texts`` is the number of rows in a batch, ``held_tokens`` as for others; the rest has no meaning here.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class InstructorObjective:
         batch: BatchSettings,
     ) -> None:
         self._learner, self._rows, self._settings = learner, rows, settings
+        self._held_tokens = batch.held_tokens
         self.batches = KindBatches(rows, settings.alike, batch.texts, learner.seed)
         self._plain = settings.plain if any(not row.instruction for row in rows) else 0
         self._of_text: dict[str, list[str]] = defaultdict(list)
@@ -75,24 +78,42 @@ class InstructorObjective:
     def backward(self, batch: Sequence[int]) -> Mapping[str, float]:
         """Add the gradients of a batch to the parameters; return ``loss``, ``answers`` and ``contrast``."""
         rows, settings = [self._rows[number] for number in batch], self._settings
-        plain = list(dict.fromkeys(row.text for row in rows))[: self._plain]
+        plain = self._plain_texts(rows)
         goals = [*(row.answer for row in rows), *plain]
         wrong = [text for row in rows for text in row.negatives]
         wrong += [answer for number, row in zip(batch, rows, strict=True) for answer in self._beside(number, row)]
         candidates = {text: place for place, text in enumerate(dict.fromkeys([*goals, *wrong]))}
-        vectors = self._learner.adapted.read(
-            [*(row.text for row in rows), *plain], [*(row.instruction for row in rows), *[""] * len(plain)]
-        )
-        targets = torch.tensor([candidates[goal] for goal in goals], device=vectors.device)
         published = self._vectors(list(candidates))
+        targets = torch.tensor([candidates[goal] for goal in goals], device=published.device)
         right = (published[targets] @ published.T / settings.softness).softmax(dim=1)
-        answers = functional.cross_entropy(vectors @ published.T / settings.temperature, right)
-        kinds = _numbers([(row.file, row.group) for row in rows]).to(vectors.device)
-        contrast = _contrast(vectors[: len(rows)], kinds, targets[: len(rows)], settings.contrast_temperature)
-        loss = answers + settings.contrast * contrast
-        torch.autograd.backward(loss)
-        losses = {"loss": loss, "answers": answers, "contrast": contrast}
-        return {name: float(value.detach()) for name, value in losses.items()}
+        kinds = _numbers([(row.file, row.group) for row in rows]).to(published.device)
+        packs, read, held = self._packs(rows), self._learner.adapted.vectors, self._held_tokens
+        terms: dict[str, Tensor] = {}
+
+        def loss(outputs: Outputs) -> Tensor:
+            vectors = in_order(packs, outputs["vectors"])
+            terms["answers"] = functional.cross_entropy(vectors @ published.T / settings.temperature, right)
+            terms["contrast"] = _contrast(
+                vectors[: len(rows)], kinds, targets[: len(rows)], settings.contrast_temperature
+            )
+            return terms["answers"] + settings.contrast * terms["contrast"]
+
+        total = backward(lambda pack: {"vectors": read(pack)}, packs, loss, held_tokens=held)
+        return {"loss": float(total), **{name: float(term.detach()) for name, term in terms.items()}}
+
+    def lengths(self, batch: Sequence[int]) -> list[int]:
+        """Return the tokens of every text of a batch with its question."""
+        packs = self._packs([self._rows[number] for number in batch])
+        return [run.length for pack in packs for run in pack.runs for _ in range(run.texts)]
+
+    def _packs(self, rows: Sequence[TrainingRow]) -> list[Pack]:
+        """Return the texts of rows under their questions, and some under none behind them, in forward passes."""
+        plain = self._plain_texts(rows)
+        texts, instructions = [row.text for row in rows], [row.instruction for row in rows]
+        return self._learner.adapted.packs([*texts, *plain], [*instructions, *[""] * len(plain)])
+
+    def _plain_texts(self, rows: Sequence[TrainingRow]) -> list[str]:
+        return list(dict.fromkeys(row.text for row in rows))[: self._plain]
 
     def _beside(self, number: int, row: TrainingRow) -> Sequence[str]:
         """Return some of the other answers about a row's text; which ones, its number decides."""

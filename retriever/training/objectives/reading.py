@@ -7,7 +7,7 @@ A batch larger than memory is read twice, piece by piece, with the gradients of 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -93,7 +93,21 @@ class SeparatePiece(Piece):
     prompts: SeparatePrompts = field(repr=False)
 
 
-_Read = TypeVar("_Read", bound=Piece)
+class Part(Protocol):
+    """The input of one forward pass of any model: the numbers of its rows, and its tokens with padding."""
+
+    @property
+    def rows(self) -> Sequence[int]:
+        """The numbers of the rows."""
+        ...
+
+    @property
+    def tokens(self) -> int:
+        """The tokens that are read."""
+        ...
+
+
+_Read = TypeVar("_Read", bound=Part)
 
 
 class Prompts:
@@ -152,7 +166,7 @@ def separate_pieces(prompts: SeparatePrompts, *, tail: int) -> list[SeparatePiec
     ]
 
 
-def in_order(read: Sequence[Piece], outputs: Tensor) -> Tensor:
+def in_order(read: Sequence[Part], outputs: Tensor) -> Tensor:
     """Return the outputs (N, ...) of all pieces, joined in the order of the pieces, in the order of the rows."""
     rows = torch.tensor([row for piece in read for row in piece.rows], device=outputs.device)  # (N,)
     return outputs[rows.argsort()]

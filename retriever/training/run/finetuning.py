@@ -29,6 +29,7 @@ from retriever.training.methods import METHODS, TrainingMethod
 from retriever.training.negatives import MiningOptions
 from retriever.training.rows import TrainingRow, read_training_rows
 from retriever.training.run.bases import Base, is_trained, load_base, usual_method
+from retriever.training.run.memory import fit, give_back
 from retriever.training.run.report import (
     CONFIG_FILE,
     CURVES_FILE,
@@ -130,6 +131,7 @@ def finetune(
         report = _report(request, assignment, stages, notes)
         if not all(stage.finished for stage in stages.values()):
             return report
+        give_back()  # of the activations, before other models are read beside
         draft = _save_draft(request, assignment)
         judgement = _judge(request, assignment, task, draft, say)
         report = replace(report, judgement=judgement)
@@ -192,7 +194,10 @@ def _assign(request: FinetuneRequest, say: Announce) -> tuple[Assignment, list[s
             f"{request.index} gave {negatives.served} of {len(data.train)} rows hard negatives; "
             f"{negatives.skipped} documents were left out that may be right."
         )
-    return Assignment(config, base, data, mined), notes
+    fitted = fit(base, config, data.train)
+    if fitted.sentence:
+        say(fitted.sentence)
+    return Assignment(fitted.config, base, data, mined), notes
 
 
 def _settings(request: FinetuneRequest, rows: Sequence[TrainingRow]) -> FinetuneConfig:

@@ -49,6 +49,7 @@ class Assignment:
     def identity(self, stage: str, teachers: Mapping[str, Encoder]) -> dict[str, JSON]:
         """Describe all that a run must repeat to go on, the loop's own settings aside: the machine's part of it too."""
         config = {name: value for name, value in self.config.to_json().items() if name != "loop"}
+        config["batch"].pop("held_tokens")  # another number gives the same gradients, to rounding
         negatives = [list(texts) for texts in self.mined or ()]
         device, dtype = self.base.place
         return {
@@ -105,6 +106,7 @@ def train(
             assignment.identity(name, teachers),
             row_name=_row_name(assignment.data.train, name),
         )
+        del teachers  # most have read what they were wanted for
         torch.manual_seed(config.data.seed)
         report = None if on_progress is None else partial(on_progress, name)
         stages[name] = trainer.run(resume=resume, minutes=left, on_progress=report)
