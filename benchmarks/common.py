@@ -18,7 +18,10 @@ from retriever.core import environment
 from retriever.core.types import Document
 from retriever.corpus.readers import read_documents
 
-PACKAGES = ("torch", "transformers", "sentence-transformers", "faiss-gpu", "faiss-cpu", "numpy")
+PACKAGES = (
+    *("torch", "transformers", "sentence-transformers", "onnxruntime", "openvino"),
+    *("faiss-gpu", "faiss-cpu", "numpy"),
+)
 
 
 def time_alternating(calls: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:

@@ -2,7 +2,8 @@
 
     python benchmarks/own_kernels.py --output benchmarks/results/own_kernels.json
 
-A ratio is the library's processor time by ours, the median over rounds; cold calls are fresh processes.
+A ratio is the library's processor time by ours, the median over rounds; cold calls are fresh processes. BERT over texts
+is in sentence_backends.py.
 """
 
 import argparse
@@ -21,7 +22,6 @@ from transformers.utils import logging
 from retriever.core.prompts import get_template
 from retriever.encoders.backbone import Backbone, load_backbone
 from retriever.encoders.methods import EncoderOptions, build
-from retriever.encoders.sentence_encoder import SentenceEncoder, StockModel
 from retriever.encoders.transformers_backbone import TransformersBackbone, load_trainable
 from retriever.training.adapters import AdapterSettings, attach
 from retriever.training.merging import merged
@@ -87,17 +87,6 @@ def cold(texts: list[str], rounds: int) -> dict[str, Any]:
         "bert query": ratios(bert, rounds),
         "llama query": ratios({**llama, "PEFT": started("adapter, PEFT")}, rounds),
     }
-
-
-def bert_texts(texts: list[str], rounds: int) -> dict[str, Any]:
-    """Compare all-MiniLM-L6-v2 over texts with SentenceTransformer in float32 and bfloat16."""
-    ours = SentenceEncoder("all-minilm-l6-v2")
-    stock = {
-        f"SentenceTransformer, {dtype}": StockModel(ours.source.folder, device="cpu", dtype=dtype)
-        for dtype in ("float32", "bfloat16")
-    }
-    calls = {name: (lambda model=model: list(model.read(texts))) for name, model in stock.items()}
-    return ratios({"ours": lambda: ours.encode(texts), **calls}, rounds)
 
 
 def llama_texts(texts: list[str], rounds: int) -> dict[str, Any]:
@@ -173,7 +162,6 @@ def main() -> None:
     texts = read_texts(options.corpus, options.limit)
     parts = {
         "training step": training,
-        "bert over texts": bert_texts,
         "llama over texts": llama_texts,
         "packed weights, queries": packed_queries,
         "new process": cold,

@@ -5,9 +5,10 @@ computed alike (oneDNN in bfloat16, MKL in float32), so fewer are filled up with
 values takes every row without its padding. Grouped queries (Ainslie et al. 2023): heads of keys and values serve
 several heads of queries each.
 
-oneDNN multiplies bfloat16 fastest when the weights stand in blocks of its own; PyTorch re-orders plain weights call by
-call. The operators used here are the ones PyTorch's own compiler emits for frozen models. Where they or the hardware
-are missing, layers stay as they are, and the values are the same to rounding either way.
+oneDNN multiplies fastest when the weights stand in blocks of its own; PyTorch re-orders plain bfloat16 weights call by
+call, and leaves float32 to MKL, which is slower (on AMD less than half as fast, with AVX-512). The operators used here
+are the ones PyTorch's own compiler emits for frozen models. Where they or the hardware are missing, layers stay as they
+are, and the values are the same to rounding either way.
 
 Why our own: a text has one vector, bit by bit, in whatever batch it is read, which transformers does not promise.
 Queries one after the other take 1.33 times as long with plain linear layers (docs/decisions/own-kernels.md).
@@ -79,8 +80,12 @@ class PackedLinear(nn.Module):
         """Return inputs (..., in) times the weights: (..., out)."""
         return in_rows(inputs, self._product)
 
-    def _product(self, inputs: Tensor) -> Tensor:
-        product: Tensor = torch.ops.mkldnn._linear_pointwise(inputs, self.packed, self.bias, "none", [], "")
+    def gelu(self, inputs: Tensor) -> Tensor:
+        """Return GELU of that, computed while the product is in the cache."""
+        return in_rows(inputs, partial(self._product, activation="gelu", algorithm="none"))
+
+    def _product(self, inputs: Tensor, activation: str = "none", algorithm: str = "") -> Tensor:
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(inputs, self.packed, self.bias, activation, [], algorithm)
         return product
 
 
@@ -93,15 +98,18 @@ def pack_linear_layers(model: nn.Module) -> None:
 
 
 def _packable(weight: Tensor) -> bool:
-    return weight.device.type == "cpu" and weight.dtype == torch.bfloat16 and can_pack()
+    dtypes = [torch.float32, torch.bfloat16] if multiplies_bfloat16() else [torch.float32]
+    return weight.device.type == "cpu" and weight.dtype in dtypes and can_pack()
 
 
 def can_pack() -> bool:
-    """Tell whether PyTorch's operators are there and the CPU has what oneDNN's bfloat16 kernels need (AVX-512)."""
-    operators = ("_linear_pointwise", "_reorder_linear_weight", "_is_mkldnn_bf16_supported")
-    return all(hasattr(torch.ops.mkldnn, name) for name in operators) and bool(
-        torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    )
+    """Tell whether PyTorch's operators are there."""
+    return all(hasattr(torch.ops.mkldnn, name) for name in ("_linear_pointwise", "_reorder_linear_weight"))
+
+
+def multiplies_bfloat16() -> bool:
+    """Tell whether the CPU has what oneDNN's bfloat16 kernels need (AVX-512)."""
+    return can_pack() and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 HEADROOM = 64  # positions kept free behind a prompt: an instruction, or look-ahead, soft or generated tokens

@@ -18,7 +18,7 @@ from retriever.encoders.bert.arrays import ArrayBert, plan_packs, read_weights
 from retriever.encoders.bert.encoder import BertEncoder
 from retriever.encoders.bert.layout import read_layout
 from retriever.encoders.bert.tensors import TensorBert, quick_dtype
-from retriever.encoders.kernels import can_pack
+from retriever.encoders.kernels import multiplies_bfloat16
 from retriever.encoders.sentence_encoder import StockModel
 
 TEXTS = [
@@ -326,9 +326,9 @@ def test_a_query_is_read_in_one_thread_which_leaves_the_others_to_the_model_that
 def test_texts_are_read_in_what_the_processor_multiplies_fastest(folder, monkeypatch):
     vectors = native(folder).encode(TEXTS)
     dtype = quick_dtype(torch.device("cpu"))
-    assert dtype is (torch.bfloat16 if can_pack() else torch.float32)
+    assert dtype is (torch.bfloat16 if multiplies_bfloat16() else torch.float32)
     np.testing.assert_allclose(vectors, in_torch(folder, dtype), atol=1e-2)
-    monkeypatch.setattr("retriever.encoders.bert.tensors.can_pack", lambda: False)
+    monkeypatch.setattr("retriever.encoders.bert.tensors.multiplies_bfloat16", lambda: False)
     assert quick_dtype(torch.device("cpu")) is torch.float32
     close(native(folder).encode(TEXTS), stock(folder))
 

@@ -93,7 +93,7 @@ def test_the_encoder_stays_as_it_was(folder):
 
 def test_the_tuned_model_reads_the_same_with_numpy_and_with_torch(encoder, learned, monkeypatch):
     expected = encoder.tuned(learned).encode_queries(TEXTS)
-    monkeypatch.setattr("retriever.encoders.bert.tensors.can_pack", lambda: False)
+    monkeypatch.setattr("retriever.encoders.bert.tensors.multiplies_bfloat16", lambda: False)
     monkeypatch.setattr(ArrayBert, "read", lambda *_: pytest.fail("NumPy reads"))
     untuned = encoder.encode(TEXTS)  # its model in torch is made before the tuned one's
     np.testing.assert_allclose(encoder.tuned(learned).encode(TEXTS), expected, atol=1e-5)

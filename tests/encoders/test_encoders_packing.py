@@ -8,39 +8,56 @@ from retriever.encoders import kernels
 from retriever.encoders.bert.arrays import gelu, plan_packs
 from retriever.encoders.kernels import PackedLinear, pack_linear_layers
 
-packs = pytest.mark.skipif(not kernels.can_pack(), reason="this CPU has no AVX-512, so nothing is packed on it")
+packs = pytest.mark.skipif(not kernels.can_pack(), reason="this PyTorch has no such operators")
+TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
+PACKED = [torch.float32, torch.bfloat16] if kernels.multiplies_bfloat16() else [torch.float32]
 
 
-def bfloat16_layer(bias):
+def layer_of(dtype, bias=True):
     torch.manual_seed(3)
-    return torch.nn.Linear(24, 40, bias=bias, dtype=torch.bfloat16).requires_grad_(False)
+    return torch.nn.Linear(24, 40, bias=bias, dtype=dtype).requires_grad_(False)
 
 
 @packs
+@pytest.mark.parametrize("dtype", PACKED)
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("shape", [(1, 24), (7, 24), (3, 5, 24)])
-def test_packed_layer_equals_the_plain_one(bias, shape):
-    layer = bfloat16_layer(bias)
-    inputs = torch.randn(shape, dtype=torch.bfloat16)
-    torch.testing.assert_close(PackedLinear(layer)(inputs), layer(inputs), rtol=2e-2, atol=2e-2)
+def test_packed_layer_equals_the_plain_one_with_gelu_behind_it_too(dtype, bias, shape):
+    layer = layer_of(dtype, bias)
+    packed, inputs = PackedLinear(layer), torch.randn(shape, dtype=dtype)
+    near = {"rtol": TOLERANCE[dtype], "atol": TOLERANCE[dtype]}
+    torch.testing.assert_close(packed(inputs), layer(inputs), **near)
+    torch.testing.assert_close(packed.gelu(inputs), torch.nn.functional.gelu(layer(inputs)), **near)
 
 
 @packs
-def test_only_bfloat16_linear_layers_are_replaced():
-    model = torch.nn.Sequential(
-        bfloat16_layer(True), torch.nn.Linear(4, 4), torch.nn.Sequential(torch.nn.LayerNorm(4), bfloat16_layer(False))
-    )
-    pack_linear_layers(model)
-    assert [type(child) for child in model] == [PackedLinear, torch.nn.Linear, torch.nn.Sequential]
-    assert type(model[2][1]) is PackedLinear
+@pytest.mark.parametrize("dtype", PACKED)
+def test_a_row_of_a_packed_layer_is_the_same_whatever_is_read_with_it(dtype):
+    packed, inputs = PackedLinear(layer_of(dtype)), torch.randn(200, 24, dtype=dtype)
+    for product in (packed, packed.gelu):
+        assert all(torch.equal(product(inputs[:rows]), product(inputs)[:rows]) for rows in (1, 7, 8, 9, 64, 199))
 
 
-def test_nothing_is_packed_where_the_cpu_cannot(monkeypatch):
+@packs
+def test_linear_layers_are_replaced_in_the_number_formats_that_the_processor_multiplies(monkeypatch):
+    def kinds():
+        inner = torch.nn.Sequential(torch.nn.LayerNorm(24), layer_of(torch.float32, bias=False))
+        model = torch.nn.Sequential(layer_of(torch.bfloat16), layer_of(torch.float64), inner)
+        pack_linear_layers(model)
+        return [type(model[0]), type(model[1]), type(inner[1])]
+
+    monkeypatch.setattr(kernels, "multiplies_bfloat16", lambda: True)
+    assert kinds() == [PackedLinear, torch.nn.Linear, PackedLinear]
+    monkeypatch.setattr(kernels, "multiplies_bfloat16", lambda: False)
+    assert kinds() == [torch.nn.Linear, torch.nn.Linear, PackedLinear]
+
+
+def test_nothing_is_packed_where_pytorch_cannot(monkeypatch):
     monkeypatch.setattr(kernels, "can_pack", lambda: False)
-    layer = torch.nn.Sequential(bfloat16_layer(True))
+    layer = torch.nn.Sequential(layer_of(torch.float32))
     pack_linear_layers(layer)
     assert type(layer[0]) is torch.nn.Linear
-    assert layer(torch.ones(1, 24, dtype=torch.bfloat16)).shape == (1, 40)
+    assert layer(torch.ones(1, 24)).shape == (1, 40)
 
 
 def test_a_packed_backbone_gives_the_same_embeddings(tiny):
@@ -52,7 +69,7 @@ def test_a_packed_backbone_gives_the_same_embeddings(tiny):
     packed = build("plain", load_backbone(str(tiny("llama")), dtype="bfloat16"), EncoderOptions())
     packed.backbone.pack()
     replaced = any(isinstance(module, PackedLinear) for module in packed.backbone.modules())
-    assert replaced == kernels.can_pack()
+    assert replaced == kernels.multiplies_bfloat16()
     cosines = (plain.encode(texts) * packed.encode(texts)).sum(axis=1)
     assert cosines.min() > 0.999
 

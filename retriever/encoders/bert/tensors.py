@@ -20,7 +20,7 @@ from retriever.core.protocols import OnStep
 from retriever.core.types import Embeddings, Ids
 from retriever.encoders.bert.arrays import LINEAR, Affine, BertWeights, Factors, Floats, Layer, Pack, plan_packs
 from retriever.encoders.bert.layout import BertLayout
-from retriever.encoders.kernels import can_pack, in_rows, pack_linear_layers
+from retriever.encoders.kernels import PackedLinear, in_rows, multiplies_bfloat16, pack_linear_layers
 
 BUDGETS: Mapping[str, int] = {"cpu": 4096, "cuda": 65_536}
 """Tokens of a pack by torch's device type; others take the CPU's."""
@@ -28,7 +28,7 @@ BUDGETS: Mapping[str, int] = {"cpu": 4096, "cuda": 65_536}
 
 def quick_dtype(device: torch.device) -> torch.dtype:
     """Return what many texts are read in where nothing else is asked: bfloat16 on a CPU that multiplies it faster."""
-    return torch.bfloat16 if device.type == "cpu" and can_pack() else torch.float32
+    return torch.bfloat16 if device.type == "cpu" and multiplies_bfloat16() else torch.float32
 
 
 class TensorBert(nn.Module):
@@ -89,7 +89,8 @@ class _TensorLayer(nn.Module):
         """Return the next states (T, d)."""
         mixed = in_rows(self._attended(in_rows(states, self.attention), pack), self.mixed)
         states = self.attention_norm(states + mixed)
-        inner = functional.gelu(in_rows(states, self.up))  # (T, m)
+        up = self.up
+        inner = up.gelu(states) if isinstance(up, PackedLinear) else functional.gelu(in_rows(states, up))  # (T, m)
         out: Tensor = self.output_norm(states + in_rows(inner, self.down))
         return out
 
