@@ -191,7 +191,7 @@ class SearchOptions:
     prompt_tokens: int = 25
     typical_share: float = 0.25
     word_weight: float = 0.2
-    plain_weight: float = 0.5
+    plain_weight: float = 0.8
     unfollowed_plain_weight: float = 2.0
     answer_word_weight: float = 0.05
     answer_plain_weight: float = 0.25

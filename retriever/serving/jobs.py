@@ -144,8 +144,9 @@ class Job:
                 raise Stopped
 
     def follow(self, report: IndexingReport) -> None:
-        """Tell how far an indexing run is, and raise `Stopped` if the user asked for it."""
-        self.tell({"done": report.in_hand, "total": report.expected, "tokens": report.tokens})
+        """Tell how far an indexing run is and its seconds left, and raise `Stopped` if the user asked for it."""
+        left = None if report.left is None else round(report.left, 1)
+        self.tell({"done": report.in_hand, "total": report.expected, "tokens": report.tokens, "left": left})
         self.check()
 
     def wait(self, seconds: float | None = None) -> Snapshot:

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from retriever.core.errors import RetrieverError
+from retriever.core.results import IndexingReport
 from retriever.serving.jobs import Jobs
 
 WAIT = 120  # seconds; a busy machine
@@ -31,6 +32,13 @@ def test_a_job_tells_its_progress_and_its_result(jobs):
     ended = job.wait(WAIT)
     assert (ended.status, ended.result, ended.over) == ("done", "found", True)
     assert ended.seconds == job.snapshot().seconds
+
+
+@pytest.mark.parametrize("left", [None, 41.26])
+def test_a_job_tells_how_far_an_indexing_run_is_and_how_long_the_rest_takes(jobs, left):
+    report = IndexingReport(in_hand=30, expected=224, tokens=900, left=left)
+    told = jobs.start("a", "Indexing", lambda job: job.follow(report)).wait(WAIT).progress
+    assert told == {"done": 30, "total": 224, "tokens": 900, "left": None if left is None else 41.3}
 
 
 def test_a_job_stops_where_it_checks(jobs):

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -14,7 +14,6 @@ from retriever.api.http.app import make_app
 from retriever.api.settings import ServerSettings
 from retriever.core.addresses import listening, url_of
 
-LogLevel = Literal["debug", "info", "warning", "error"]
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 CONNECTIONS = 1024
 """Open ones; who comes beyond them is refused."""
@@ -22,7 +21,7 @@ CONNECTIONS = 1024
 _KEEP_ALIVE = 15  # seconds that a connection may be idle
 
 
-def serve(settings: ServerSettings, *, tell: Callable[[str], object], log_level: LogLevel = "info") -> None:
+def serve(settings: ServerSettings, *, tell: Callable[[str], object], log_level: str = "info") -> None:
     """Serve until SIGINT or SIGTERM; requests under way are answered, jobs end where they can.
 
     ``tell`` gets a line that says where the server is, and one at its end. The log goes to stderr: with ``info`` a line
