@@ -102,7 +102,9 @@ class JobAnswer(BaseModel):
     status: Status
     seconds: float = Field(description="Since it was asked for, until its end.")
     waiting: JobWaiting | None = Field(description="What it waits for; null unless its status is `waiting`.")
-    progress: dict[str, Any] | None = Field(description="Texts or rows done, how many there are and the seconds left, where known.")
+    progress: dict[str, Any] | None = Field(
+        description="Texts or rows done, how many there are and the seconds left, where known."
+    )
     result: dict[str, Any] | None = Field(description="What came out; null before that.")
     error: dict[str, Any] | None = Field(description="Why it failed; null otherwise.")
 
