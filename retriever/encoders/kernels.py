@@ -89,17 +89,25 @@ class PackedLinear(nn.Module):
         return product
 
 
-def pack_linear_layers(model: nn.Module) -> None:
-    """Replace the model's linear layers where that is of use."""
+def pack_linear_layers(model: nn.Module, *, single: bool = False) -> None:
+    """Replace the model's linear layers in bfloat16 where that is of use, and with ``single`` those in float32.
+
+    A language model in float32 keeps its layers, whose weights an export reads back.
+    """
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
-            if isinstance(child, nn.Linear) and type(child) in (nn.Linear, RowLinear) and _packable(child.weight):
+            if (
+                isinstance(child, nn.Linear)
+                and type(child) in (nn.Linear, RowLinear)
+                and _packable(child.weight, single)
+            ):
                 setattr(parent, name, PackedLinear(child))
 
 
-def _packable(weight: Tensor) -> bool:
-    dtypes = [torch.float32, torch.bfloat16] if multiplies_bfloat16() else [torch.float32]
-    return weight.device.type == "cpu" and weight.dtype in dtypes and can_pack()
+def _packable(weight: Tensor, single: bool) -> bool:
+    if weight.device.type != "cpu" or not can_pack():
+        return False
+    return (single and weight.dtype == torch.float32) or (weight.dtype == torch.bfloat16 and multiplies_bfloat16())
 
 
 def can_pack() -> bool:

@@ -40,22 +40,23 @@ def test_a_row_of_a_packed_layer_is_the_same_whatever_is_read_with_it(dtype):
 
 @packs
 def test_linear_layers_are_replaced_in_the_number_formats_that_the_processor_multiplies(monkeypatch):
-    def kinds():
+    def kinds(*, single):
         inner = torch.nn.Sequential(torch.nn.LayerNorm(24), layer_of(torch.float32, bias=False))
         model = torch.nn.Sequential(layer_of(torch.bfloat16), layer_of(torch.float64), inner)
-        pack_linear_layers(model)
+        pack_linear_layers(model, single=single)
         return [type(model[0]), type(model[1]), type(inner[1])]
 
     monkeypatch.setattr(kernels, "multiplies_bfloat16", lambda: True)
-    assert kinds() == [PackedLinear, torch.nn.Linear, PackedLinear]
+    assert kinds(single=True) == [PackedLinear, torch.nn.Linear, PackedLinear]
+    assert kinds(single=False) == [PackedLinear, torch.nn.Linear, torch.nn.Linear]
     monkeypatch.setattr(kernels, "multiplies_bfloat16", lambda: False)
-    assert kinds() == [torch.nn.Linear, torch.nn.Linear, PackedLinear]
+    assert kinds(single=True) == [torch.nn.Linear, torch.nn.Linear, PackedLinear]
 
 
 def test_nothing_is_packed_where_pytorch_cannot(monkeypatch):
     monkeypatch.setattr(kernels, "can_pack", lambda: False)
     layer = torch.nn.Sequential(layer_of(torch.float32))
-    pack_linear_layers(layer)
+    pack_linear_layers(layer, single=True)
     assert type(layer[0]) is torch.nn.Linear
     assert layer(torch.ones(1, 24)).shape == (1, 40)
 

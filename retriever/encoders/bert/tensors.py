@@ -55,7 +55,7 @@ class TensorBert(nn.Module):
         self._norm = _norm(weights.norm, layout.epsilon).to(device)
         self.layers = nn.ModuleList(_TensorLayer(layer, layout) for layer in weights.layers).to(device, dtype)
         if not trained:
-            pack_linear_layers(self.layers)
+            pack_linear_layers(self.layers, single=True)
 
     @torch.inference_mode()
     def read(self, pack: Pack) -> Embeddings:
