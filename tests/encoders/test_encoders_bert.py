@@ -18,7 +18,7 @@ from retriever.encoders.bert.arrays import ArrayBert, plan_packs, read_weights
 from retriever.encoders.bert.encoder import BertEncoder
 from retriever.encoders.bert.layout import read_layout
 from retriever.encoders.bert.tensors import TensorBert, quick_dtype
-from retriever.encoders.kernels import multiplies_bfloat16
+from retriever.encoders.kernels import PackedLinear, can_pack, multiplies_bfloat16
 from retriever.encoders.sentence_encoder import StockModel
 
 TEXTS = [
@@ -321,6 +321,18 @@ def test_a_query_is_read_in_one_thread_which_leaves_the_others_to_the_model_that
         monkeypatch.setattr(bert, "ALONE_TOKENS", 0)
         close(encoder.encode_queries(["knife toy"]), alone)
         assert (seen, threads()) == ([{1}, {2}], {2})
+
+
+@pytest.mark.skipif(not can_pack(), reason="this PyTorch has no such operators")
+def test_packs_of_any_number_of_tokens_have_products_of_few_sizes_for_which_kernels_are_kept(folder, monkeypatch):
+    rows, product = set(), PackedLinear._product
+    monkeypatch.setattr(
+        PackedLinear, "_product", lambda self, inputs, **gelu: (rows.add(len(inputs)), product(self, inputs, **gelu))[1]
+    )
+    encoder = native(folder)
+    for words in range(1, 90, 4):
+        encoder.encode(["toy " * words, "knife"])
+    assert rows == {64, 128}
 
 
 def test_texts_are_read_in_what_the_processor_multiplies_fastest(folder, monkeypatch):
