@@ -9,7 +9,7 @@ weighs on both.
 
     python benchmarks/serve_load.py --output benchmarks/results/serve_load.json
     python benchmarks/serve_load.py --seconds 10 --clients 8        # a short form
-    python benchmarks/serve_load.py --only turns --output benchmarks/results/serve_turns.json
+    python benchmarks/serve_load.py --only turns
     python benchmarks/serve_load.py --table benchmarks/results/serve_load.json    # as docs/server.md has it
 """
 
