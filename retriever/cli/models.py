@@ -1,6 +1,5 @@
 """`retriever embed` and `retriever models`: vectors of texts without an index, and the encoders that make them."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +9,7 @@ from retriever.cli import output
 from retriever.cli.help import Command, Group
 from retriever.cli.options import DeviceOption, EncodingOption, JsonOption
 from retriever.core.errors import InputError, OutputError, UsageError
+from retriever.core.files import STDIN, read_lines
 from retriever.core.paths import writing
 
 app = typer.Typer(
@@ -167,15 +167,11 @@ def _texts(file: str, encoding: str | None) -> list[str]:
         InputError: a row is bad (a row left out would shift all that follow), or there are no texts.
     """
     from retriever.core.types import BadRow
-    from retriever.index.files import UTF8, read_documents, require_encoding
+    from retriever.index.files import read_documents, require_encoding
 
-    if file == "-" or Path(file).suffix == ".txt":
-        try:
-            data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-            raw = data.decode(require_encoding(encoding or UTF8)).replace("\r\n", "\n")
-        except (OSError, UnicodeError) as error:
-            raise InputError(f"{file} cannot be read: {error}.", hint="Name its encoding with --encoding.") from error
-        texts = raw.removeprefix("\ufeff").removesuffix("\n").split("\n")
+    if file == STDIN or Path(file).suffix == ".txt":
+        named = None if encoding is None else require_encoding(encoding)
+        texts = read_lines(file, encoding=named, hint="Name its encoding with --encoding.")
         empty = next((number for number, line in enumerate(texts, 1) if not line.strip()), None)
         if empty is not None and texts != [""]:
             raise InputError(f"{file}, line {empty} is empty.", hint="Remove it: every line becomes one vector.")
