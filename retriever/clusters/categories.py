@@ -19,7 +19,7 @@ _HINT = (
     'Each is a name, or an object such as {"name": "refund", "description": "wants money back", "examples": ["r1"]}.'
 )
 _LINES = (".jsonl", ".ndjson", ".txt")
-_FILES = (*_LINES, ".json", ".csv", ".tsv", ".parquet", ".xlsx", ".xls", ".ods", ".gz", ".zip")
+_FILES = (*_LINES, ".json", ".csv", ".tsv", ".parquet", ".xlsx", ".xlsm", ".xls", ".xlsb", ".ods", ".gz", ".zip")
 _KEYS = {"name", "description", "examples"}
 
 
