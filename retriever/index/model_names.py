@@ -9,9 +9,12 @@ from retriever.encoders.catalog import read_promotion as read_promotion
 from retriever.encoders.catalog import resolve_name as resolve_name
 from retriever.encoders.catalog import shipped as shipped
 from retriever.encoders.sources import MANIFEST
-from retriever.encoders.sources import WHEELS as WHEELS
 from retriever.encoders.sources import find_source as find_source
 from retriever.encoders.sources import is_installed as is_installed
+from retriever.encoders.wheels import WHEELS as WHEELS
+
+AT_FIRST_USE = "no, downloaded at its first use"
+"""Of a backbone that is not installed."""
 
 
 def default_identity() -> str:
