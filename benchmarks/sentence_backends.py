@@ -58,7 +58,7 @@ class Plain(nn.Module):
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
-        self.bert = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+        self.bert = AutoModel.from_pretrained(folder, trust_remote_code=False, attn_implementation="eager").eval()
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """Return the last states (n, T, d) of `INPUTS`, (n, T) each."""

@@ -180,7 +180,7 @@ def test_what_is_done_beside_training_is_said_with_the_memory_before_it_begins(f
         (["--method", "gircse", "--index", "no"], None, "", 1, ["There is no index at no"]),
         (["--minutes", "0"], None, SHORT, 2, ["minutes is 0.0"]),
         (["--method", "tune"], None, SHORT, 2, ["The method 'tune' is not known"]),
-        (["--config", "none.toml"], None, SHORT, 2, ["none.toml cannot be read: No such file"]),
+        (["--config", "none.toml"], None, SHORT, 1, ["none.toml cannot be read: No such file"]),
     ],
 )
 def test_mistakes_are_named_and_nothing_is_made(finetune, tmp_path, argv, rows, settings, code, parts):

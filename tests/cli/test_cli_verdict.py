@@ -151,12 +151,12 @@ def test_pairs_are_shown_and_decide(diagnose, write):
     ("argv", "code", "parts"),
     [
         (["--instruction", " "], 2, ["The instruction is empty"]),
-        ([*ASK, "--pairs", "none.jsonl"], 1, ["none.jsonl cannot be read"]),
-        ([*ASK, "--pairs", "bad.jsonl"], 1, ["bad.jsonl, row 2: 'same' is not"]),
+        ([*ASK, "--pairs", "none.jsonl"], 1, ["There is no file none.jsonl"]),
+        ([*ASK, "--pairs", "bad.jsonl"], 1, ["bad.jsonl, line 2: 'same' is neither"]),
         ([], 2, ["--instruction"]),
         ([*ASK, "--index", "gone"], 1, ["gone"]),
     ],
 )
 def test_mistakes_in_diagnosing_are_named(diagnose, write, argv, code, parts):
-    write([{"a": "x", "b": "y", "same": True}, {"a": "x", "b": "y", "same": "yes"}], "bad.jsonl")
+    write([{"a": "x", "b": "y", "same": True}, {"a": "x", "b": "y", "same": "maybe"}], "bad.jsonl")
     assert diagnose(*argv).failed_with(code, *parts)

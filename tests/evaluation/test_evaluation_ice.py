@@ -162,5 +162,5 @@ def test_a_file_without_a_held_out_story_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"fairytale.jsonl: no story is held out"):
         fairytale(tmp_path, [ROWS[5]])
     (tmp_path / DataFile.STORIES).write_text("")
-    with pytest.raises(InputError, match=r"fairytale.jsonl is empty"):
+    with pytest.raises(InputError, match=r"fairytale.jsonl has no rows"):
         list(ice.fairytale(bench(tmp_path, BlindEncoder())))
