@@ -40,7 +40,10 @@ _CHANGING = (give_answers,)
 
 
 class _Server(MCPServer[Any]):
-    """A server that refuses arguments it does not know, by name: dropped in silence, a filter would be believed."""
+    """A server that refuses arguments it does not know, by name: dropped in silence, a filter would be believed.
+
+    Null stands for an argument that is left out.
+    """
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
@@ -51,7 +54,9 @@ class _Server(MCPServer[Any]):
         if unknown:
             named = ", ".join(map(repr, unknown[:5]))
             raise ToolError(f"{name} takes no argument {named}. It takes: {', '.join(known) or 'none'}.")
-        return await super().call_tool(name, arguments, context)
+        needed = arguments if schema is None else schema.get("required", ())
+        given = {key: value for key, value in arguments.items() if value is not None or key in needed}
+        return await super().call_tool(name, given, context)
 
 
 def run(settings: ServerSettings, *, writing: bool = False) -> None:
