@@ -258,7 +258,10 @@ def test_an_encoding_that_nobody_knows_is_wrong_usage(run, fake, write, command)
     ("argv", "command"),
     [
         (["search", "- broken", "-k", "3"], "retriever search -k 3 -- '- broken'"),
-        (["search", "--what is this", "--index", "my index"], "retriever search --index 'my index' -- '--what is this'"),
+        (
+            ["search", "--what is this", "--index", "my index"],
+            "retriever search --index 'my index' -- '--what is this'",
+        ),
         (["search", "-broken"], "retriever search -- -broken"),
         (["delete", "-5"], "retriever delete -- -5"),
         (["delete", "r1", "-5", "--", "-6"], "retriever delete r1 -- -5 -6"),
