@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from retriever.clusters.budget import BUDGET, Read
 from retriever.clusters.part import Clusterings
+from retriever.core.arguments import require
 from retriever.core.contexts import Closing
 from retriever.core.errors import InputError
 from retriever.core.options import takes_options
@@ -15,11 +16,13 @@ from retriever.core.protocols import Encoder
 from retriever.core.requests import IndexType, SearchOptions, SearchRequest
 from retriever.core.results import IndexingReport, IndexStatus, OnIndexing, SearchResult, ViewStatus
 from retriever.core.text import composed
-from retriever.core.types import BadRow, Document, Embeddings
+from retriever.core.types import Document, Embeddings
 from retriever.index import completing
 from retriever.index.asking.limits import ReadingLimits
 from retriever.index.encoding import Loader, OnTexts
+from retriever.index.files import as_read
 from retriever.index.filtering import request_filter
+from retriever.index.given import Given
 from retriever.index.indexing import IndexingOptions
 from retriever.index.opened import Opened
 from retriever.index.search.patterns import found_by_pattern
@@ -105,8 +108,10 @@ class Index(Closing):
 
     def add(
         self,
-        documents: Iterable[Document | BadRow],
+        documents: Given,
         *,
+        id_field: str | None = None,
+        text_field: str | None = None,
         instructions: Sequence[str] = (),
         options: IndexingOptions | None = None,
         index_type: IndexType | None = None,
@@ -119,20 +124,37 @@ class Index(Closing):
         there.
 
         Args:
-            documents: documents, and bad rows to put in quarantine. They are read in the caller's thread. Where they
-                were not read from files, ratings and dates in their metadata are rewritten as those of files are:
-                "4 out of 5 stars" as 4, "3 May 2024" as 2024-05-03.
+            documents: a list, a generator or a table of documents. A document is a `Document`; a mapping such as
+                ``{"id": "r-17", "text": "The lid broke.", "stars": 2}``, whose fields are recognised as those of files
+                are; a string; or a document of LangChain or LlamaIndex. A table is a DataFrame of pandas (an index
+                that has a name is a column), or whatever streams Arrow: of Polars, DuckDB or pyarrow. What has no id
+                gets one of its text and metadata, the same whenever it is given again. Values are stored as JSON:
+                dates as ISO strings, NaN as null, in mappings and tables as if it were absent. Mappings that cannot
+                be documents, and bad rows, go to quarantine. Ratings and dates in metadata are rewritten as those of
+                files are: "4 out of 5 stars" as 4, "3 May 2024" as 2024-05-03. Everything is read in the caller's
+                thread.
+            id_field: the field of mappings and tables that holds the id, or the path of keys to it; None recognises it.
+            text_field: likewise the text.
             instructions: further views to complete.
             options: what to do with long texts, whether to delete what is gone, what to embed and how.
             index_type: the vector index to build from now on; None for what the index remembers.
             progress: called with the growing report.
 
         Raises:
+            UsageError: an argument is of another type, or an item is no document: before anything is made, unless
+                items of a generator come before it, which are stored. Or the index holds documents, of which something
+                else is embedded.
+            InputError: none of the first thousand rows can be a document.
             IndexLockedError: another process writes to this index.
             EncoderMismatchError: the index was made with another encoder.
-            UsageError: the index holds documents, of which something else is embedded.
         """
-        return completing.add(self._opened, documents, instructions, options, index_type, progress)
+        require(str | None, id_field=id_field, text_field=text_field)
+        require(Sequence[str], instructions=instructions)
+        require(IndexingOptions | None, options=options)
+        require(IndexType | None, index_type=index_type)
+        raw = options is not None and options.raw
+        rows = as_read(documents, id_field=id_field, text_field=text_field, raw=raw)
+        return completing.add(self._opened, rows, instructions, options, index_type, progress)
 
     @takes_options(SearchRequest)
     def search(self, request: SearchRequest) -> SearchResult:
