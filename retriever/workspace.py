@@ -15,7 +15,7 @@ from retriever.core.options import takes_options
 from retriever.core.protocols import Encoder
 from retriever.core.requests import IndexType, SearchOptions, SearchRequest
 from retriever.core.results import IndexingReport, IndexStatus, OnIndexing, SearchResult, ViewStatus
-from retriever.core.text import composed
+from retriever.core.text import composed, normal_instruction
 from retriever.core.types import Document, Embeddings
 from retriever.index import completing
 from retriever.index.asking.limits import ReadingLimits
@@ -24,6 +24,7 @@ from retriever.index.files import as_read
 from retriever.index.filtering import request_filter
 from retriever.index.given import Given
 from retriever.index.indexing import IndexingOptions
+from retriever.index.listing import Documents
 from retriever.index.opened import Opened
 from retriever.index.search.patterns import found_by_pattern
 from retriever.index.search.searcher import Searcher
@@ -102,9 +103,26 @@ class Index(Closing):
         """Close the database."""
         self._opened.close()
 
-    def documents(self, ids: Iterable[str]) -> dict[str, Document]:
+    def get(self, ids: Iterable[str]) -> dict[str, Document]:
         """Return documents by their ids, and their parts by theirs; ids that are not there are left out."""
+        require(Iterable[str], ids=ids)
         return self._opened.store.documents.get(list(ids))
+
+    def documents(self, instruction: str | None = None, *, where: str | None = None) -> Documents:
+        """Return the documents to iterate, or as a table: ``index.documents(where="stars <= 2").to_pandas()``.
+
+        Args:
+            instruction: whose words and groups are columns of the table; None or blank for none.
+            where: a filter over metadata, and over the answers to the instruction that are known.
+
+        Raises:
+            FilterError: the filter cannot be parsed, names an unknown field, or asks for answers that nobody gives.
+            InputError: no text was read under the instruction.
+        """
+        require(str | None, instruction=instruction, where=where)
+        question = normal_instruction(instruction or "") or None
+        condition = request_filter(self._opened.store, where, question)
+        return Documents(self._opened, condition, question, lambda: self.clusterings.groups(question or ""))
 
     def add(
         self,
@@ -175,6 +193,7 @@ class Index(Closing):
 
         Errors as `search`.
         """
+        require(Sequence[SearchRequest], requests=requests)
         groups: dict[SearchRequest, list[int]] = {}
         for row, request in enumerate(requests):
             groups.setdefault(replace(request, query=request.query and _ANY), []).append(row)
@@ -256,7 +275,7 @@ class Index(Closing):
         Raises:
             InputError: there is none.
         """
-        documents = self.documents([id, composed(id)])
+        documents = self.get([id, composed(id)])
         document = documents.get(id) or documents.get(composed(id))
         if document is None:
             raise InputError(f"There is no document {id!r}.", hint="Ids are those of the corpus.")
@@ -301,13 +320,18 @@ class Index(Closing):
             progress: called with the growing report while the view is completed.
 
         Raises:
-            UsageError: k is larger than the corpus, a field is not there, or the categories cannot be told apart.
+            UsageError: an argument is of another type, k is larger than the corpus, a field is not there, or the
+                categories cannot be told apart.
             InputError: the filter matches nothing, none of the ids is there, or an example is no document.
             FilterError: the filter cannot be parsed, names an unknown field, or asks for answers that nobody gives.
         """
         from retriever.clusters.categories import as_categories
         from retriever.clusters.clustering import ClusterRequest  # scikit-learn takes a second to load
 
+        require(str | None, instruction=instruction, where=where)
+        require(int | None, k=k)
+        require(Sequence[str], by=by)
+        require(Collection[str] | None, ids=ids)
         chosen = None if ids is None else frozenset(ids)
         condition = request_filter(self._opened.store, where, instruction)
         categories = as_categories(into)
@@ -315,7 +339,12 @@ class Index(Closing):
         return self.clusterings.of([request], progress=progress)[0]
 
     def delete(self, ids: Iterable[str]) -> list[str]:
-        """Delete documents from every view at once; return the ids that were there."""
+        """Delete documents from every view at once; return the ids that were there.
+
+        Raises:
+            UsageError: the ids are no list of strings.
+        """
+        require(Iterable[str], ids=ids)
         with self._opened.writing("delete"), self._opened.store.transaction():
             return self._opened.store.documents.delete(ids)
 

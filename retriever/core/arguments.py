@@ -1,7 +1,8 @@
 """Checks of what a caller in Python gives: an argument of another type is an error that names it."""
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import lru_cache
 from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType
@@ -39,24 +40,34 @@ def require(kind: Any, **values: object) -> None:  # noqa: ANN401 - a type
     Raises:
         UsageError: one is of another type.
     """
+    fits = _check(kind)
     for name, value in values.items():
-        if not _fits(value, kind):
+        if not fits(value):
             raise UsageError(f"{name} is {value!r:.60}, of type {type(value).__name__}.", hint=f"Give {_wanted(kind)}.")
 
 
-def _fits(value: object, kind: Any) -> bool:  # noqa: ANN401 - a type
+@lru_cache
+def _check(kind: Any) -> Callable[[object], bool]:  # noqa: ANN401 - a type
+    """Return what tells whether a value is of a type."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Literal:
-        return isinstance(value, str)  # which ones there are is told where it is used
+        return lambda value: isinstance(value, str)  # which ones there are is told where it is used
+    checks = tuple(map(_check, parts))
     if isinstance(origin, type) and issubclass(origin, Iterable):
-        if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-            return False
-        return not isinstance(value, Collection) or all(_fits(item, parts[0]) for item in value)
+        return lambda value: _is_list(value, checks[0])
     if parts:
-        return any(_fits(value, part) for part in parts)
+        return lambda value: any(check(value) for check in checks)
     if kind in (int, float):
-        return isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool)
-    return isinstance(value, {bool: (bool, np.bool_), Path: (str, os.PathLike)}.get(kind, kind))
+        number = Integral if kind is int else Real
+        return lambda value: isinstance(value, number) and not isinstance(value, bool)
+    kinds = {bool: (bool, np.bool_), Path: (str, os.PathLike)}.get(kind, kind)
+    return lambda value: isinstance(value, kinds)
+
+
+def _is_list(value: object, fits: Callable[[object], bool]) -> bool:
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        return False
+    return not isinstance(value, Collection) or all(map(fits, value))
 
 
 def _wanted(kind: Any) -> str:  # noqa: ANN401 - a type

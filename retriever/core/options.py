@@ -4,9 +4,9 @@
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from functools import wraps
+from functools import lru_cache, wraps
 from types import NoneType
 from typing import Any, Concatenate, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
@@ -73,7 +73,8 @@ def option(
     return field(default=default, metadata={_OPTION: metadata})
 
 
-def options_of(kind: type) -> list[Option]:
+@lru_cache
+def options_of(kind: type) -> Sequence[Option]:
     """Return the options of a dataclass in the order of its fields."""
     hints = get_type_hints(kind)
     return [

@@ -103,7 +103,7 @@ def _add_documents(server: MCPServer[Any], context: ToolContext) -> None:
         """The text of a document, the whole of it up to the limit of an answer."""
 
         def read() -> str | None:
-            documents = context.service.index(index).documents([id])
+            documents = context.service.index(index).get([id])
             return documents[id].text if id in documents else None
 
         try:
