@@ -47,6 +47,11 @@ class Index(Closing):
 
     Its files are open from the first use until `close`, or until nobody holds the object any more.
 
+    >>> with Index(Path("new")) as index:
+    ...     index.search("a broken lid")
+    Traceback (most recent call last):
+    retriever.core.errors.IndexNotFoundError: There is no index at new/corpus.sqlite3. Make one with `retriever index`.
+
     Attributes:
         path: the index folder.
         teaching: its part that learns what questions mean.

@@ -6,7 +6,7 @@
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from functools import lru_cache, wraps
+from functools import wraps
 from types import NoneType
 from typing import Any, Concatenate, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
@@ -73,15 +73,19 @@ def option(
     return field(default=default, metadata={_OPTION: metadata})
 
 
-@lru_cache
+_KNOWN: dict[type, Sequence[Option]] = {}  # options by kind
+
+
 def options_of(kind: type) -> Sequence[Option]:
     """Return the options of a dataclass in the order of its fields."""
-    hints = get_type_hints(kind)
-    return [
-        Option(declared.name, hints[declared.name], declared.default, **declared.metadata[_OPTION])
-        for declared in fields(kind)
-        if _OPTION in declared.metadata
-    ]
+    if kind not in _KNOWN:
+        hints = get_type_hints(kind)
+        _KNOWN[kind] = [
+            Option(declared.name, hints[declared.name], declared.default, **declared.metadata[_OPTION])
+            for declared in fields(kind)
+            if _OPTION in declared.metadata
+        ]
+    return _KNOWN[kind]
 
 
 def takes_options(

@@ -191,7 +191,7 @@ def _items(given: Given, notes: Notes) -> Iterator[Row | Document | BadRow]:
             yield _of_another(number, item, equal, left_out)
 
 
-def _flat(given: Given) -> Iterator[Any]:
+def _flat(given: Any) -> Iterator[Any]:  # noqa: ANN401 - a `Given`
     """Yield the items, and the rows of tables among them."""
     for item in [given] if is_table(given) else given:
         if is_table(item):

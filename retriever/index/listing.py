@@ -12,6 +12,7 @@ from retriever.index.selection import require_fitting
 from retriever.index.sources.source import Source
 from retriever.index.tables import distinct
 from retriever.store.filters import Filter
+from retriever.store.views import View
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,8 +49,9 @@ class Documents:
         self._opened, self._where, self._instruction, self._groups = opened, where, instruction, groups
         self._store = opened.store
         self._store.documents.accepted(where)  # refuses a field that is unknown
-        self._source = None if instruction is None else opened.known_sources.active(instruction)
-        if instruction is not None and self._source is None:
+        self._source = None if instruction is None else opened.sources.of(instruction)
+        self._view = None if self._source is None else opened.sources.view(self._source)
+        if instruction is not None and self._view is None:
             raise InputError(
                 f"No text was read under {instruction!r}.",
                 hint="index.views() lists the questions; index.upkeep.complete([QUESTION]) reads all texts under one.",
@@ -72,7 +74,7 @@ class Documents:
         groups = {} if self._instruction is None else self._groups()  # may write
         with self._store.snapshot():
             documents = list(self)
-            words = None if self._source is None else self._words(self._source)
+            words = None if self._source is None or self._view is None else self._words(self._source, self._view)
         ids, texts = [document.id for document in documents], [document.text for document in documents]
         columns = [("id", pa.array(ids, pa.string())), ("text", pa.array(texts, pa.string()))]
         for field in dict.fromkeys(name for document in documents for name in document.metadata):
@@ -101,13 +103,13 @@ class Documents:
         """Return the table as an Arrow stream."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
-    def _words(self, source: Source) -> dict[str, list[str]]:
+    def _words(self, source: Source, view: View) -> dict[str, list[str]]:
         """Return the distinct words of documents by their ids, those of sentences in their order."""
         store = self._store
         contents = store.documents.live_contents() if self._where is None else store.documents.matching(self._where)
         parts: dict[str, list[tuple[int, list[str]]]] = {}
         for start in range(0, len(contents), _TEXTS):
-            known = store.vectors.words(source.view_id, contents[start : start + _TEXTS])
+            known = store.vectors.words(view.view_id, contents[start : start + _TEXTS])
             for content_id, group in store.documents.expand(list(known), self._where).items():
                 for each in group:
                     shown = shown_words(known[content_id], each.text, source.instruction, source.answer_words)
