@@ -75,9 +75,7 @@ def _arrow_rows(table: ArrowTable) -> Iterator[Mapping[str, Any]]:
     try:
         with pa.RecordBatchReader.from_stream(table) as reader:
             names = distinct(reader.schema.names)
-            kinds = pa.schema(
-                [pa.field(name, _readable(kind)) for name, kind in zip(names, reader.schema.types, strict=True)]
-            )
+            kinds = pa.schema(list(zip(names, map(_readable, reader.schema.types), strict=True)))
             for batch in reader:
                 for start in range(0, batch.num_rows, _ROWS):
                     part = batch.slice(start, _ROWS).rename_columns(names).cast(kinds, safe=False)

@@ -19,6 +19,7 @@ from llama_index.core.schema import NodeWithScore, TextNode
 from retriever.core.errors import InputError, UsageError
 from retriever.core.types import BadRow, Document
 from retriever.index.indexing import IndexingOptions
+from retriever.index.tables import table_rows
 from retriever.workspace import Index
 
 ROWS = [
@@ -156,7 +157,9 @@ def test_a_column_that_is_there_twice_and_times_to_the_nanosecond_are_read(index
     moment = pa.array([1717156800123456789], pa.timestamp("ns"))
     nested = pa.StructArray.from_arrays([moment], names=["at"])
     columns = [pa.array(["a"]), pa.array(["toy"]), pa.array([1]), pa.array([2]), nested]
-    index.add(pa.table(columns, names=["id", "text", "q", "q", "event"]))
+    given = pa.table(columns, names=["id", "text", "q", "q", "event"])
+    assert [type(row["event"]["at"]) for row in table_rows(given)] == [datetime]  # pandas' where that is installed
+    index.add(given)
     at = "2024-05-31T12:00:00.123456"
     assert stored(index)["a"].metadata == {"q": 1, "q (2)": 2, "event": {"at": at}}
 
