@@ -330,13 +330,14 @@ class Index(Closing):
             InputError: the filter matches nothing, none of the ids is there, or an example is no document.
             FilterError: the filter cannot be parsed, names an unknown field, or asks for answers that nobody gives.
         """
-        from retriever.clusters.categories import as_categories
+        from retriever.clusters.categories import Category, as_categories
         from retriever.clusters.clustering import ClusterRequest  # scikit-learn takes a second to load
 
         require(str | None, instruction=instruction, where=where)
         require(int | None, k=k)
         require(Sequence[str], by=by)
         require(Collection[str] | None, ids=ids)
+        require(Sequence[str | Category], into=into)
         chosen = None if ids is None else frozenset(ids)
         condition = request_filter(self._opened.store, where, instruction)
         categories = as_categories(into)

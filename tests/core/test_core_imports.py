@@ -70,6 +70,7 @@ def test_editors_are_shown_the_options_of_a_search():
             lambda index: index.cluster("Why?", by="stars"),
             "by is 'stars', of type str. Give a list, each",
         ),
+        (lambda index: index.cluster("Why?", into="refund"), "into is 'refund', of type str. Give a list, each item a"),
         (lambda index: index.cluster("Why?", k=2.5), "k is 2.5, of type float. Give a whole number or None."),
         (lambda index: index.delete("r-1"), "ids is 'r-1', of type str. Give a list, each item a string."),
         (lambda index: index.get("r-1"), "ids is 'r-1', of type str."),
