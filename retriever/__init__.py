@@ -1,20 +1,94 @@
 """Instruction-aware vector search: one corpus, many questions.
 
-Importing this package loads neither torch nor faiss; `load_encoder` and `open_index` do when called.
+Importing this package loads neither torch nor faiss; `load_encoder` and `open_index` do when called. All other names
+are loaded when they are first used.
 """
 
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from retriever.core.errors import (
+        BusyError,
+        ConsentError,
+        EncoderError,
+        EncoderMismatchError,
+        FilterError,
+        IndexDamagedError,
+        IndexLockedError,
+        IndexNotFoundError,
+        InputError,
+        OutputError,
+        ReadingLimitError,
+        RetrieverError,
+        SchemaError,
+        TrainingError,
+        UsageError,
+    )
     from retriever.core.protocols import Encoder
+    from retriever.core.requests import SearchRequest
+    from retriever.core.types import Document
+    from retriever.corpus.readers import read_documents
     from retriever.workspace import Index
 
-__all__ = ["load_encoder", "open_index"]
+    __version__: str
+
+__all__ = [
+    "BusyError",
+    "ConsentError",
+    "Document",
+    "Encoder",
+    "EncoderError",
+    "EncoderMismatchError",
+    "FilterError",
+    "Index",
+    "IndexDamagedError",
+    "IndexLockedError",
+    "IndexNotFoundError",
+    "InputError",
+    "OutputError",
+    "ReadingLimitError",
+    "RetrieverError",
+    "SchemaError",
+    "SearchRequest",
+    "TrainingError",
+    "UsageError",
+    "__version__",
+    "load_encoder",
+    "open_index",
+    "read_documents",
+]
+
+_MODULES = {
+    "Document": "core.types",
+    "Encoder": "core.protocols",
+    "Index": "workspace",
+    "SearchRequest": "core.requests",
+    "read_documents": "corpus.readers",
+}
+"""Where a name is that is loaded on first use; all others are errors."""
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - of several types
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "__version__":
+        from retriever.core.environment import own_version
+
+        value: Any = own_version()
+    else:
+        value = getattr(import_module(f"{__name__}.{_MODULES.get(name, 'core.errors')}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def load_encoder(
-    name_or_path: str = "default",
+    name_or_path: str | Path = "default",
     *,
     device: str = "auto",
     dtype: str = "auto",
@@ -36,13 +110,20 @@ def load_encoder(
         template: ``input-first`` or ``instruct-query``; None takes the checkpoint's own.
 
     Raises:
+        UsageError: an argument is of another type.
         EncoderError: no such encoder, or its files are missing.
         CheckpointError: its files differ from their recorded hashes.
     """
+    from retriever.core.arguments import require
     from retriever.encoders import catalog
 
+    require(str, device=device, dtype=dtype)
+    require(str | Path, name_or_path=name_or_path)
+    require(str | None, pooling=pooling, template=template)
+    require(int | None, steps=steps, look_ahead=look_ahead)
+
     options = {"pooling": pooling, "steps": steps, "look_ahead": look_ahead, "template": template}
-    return catalog.load_encoder(name_or_path, device=device, dtype=dtype, **options)
+    return catalog.load_encoder(str(name_or_path), device=device, dtype=dtype, **options)
 
 
 def open_index(
@@ -68,9 +149,17 @@ def open_index(
         max_minutes: minutes, after the first call, that they are asked for at most.
 
     Nothing is read yet: a missing, damaged or newer index shows at the first use.
+
+    Raises:
+        UsageError: an argument is of another type.
     """
+    from retriever.core.arguments import require
     from retriever.index.asking.limits import ReadingLimits
     from retriever.workspace import Index
 
+    require(Path, path=path)
+    require(str, device=device)
+    require(int | None, max_texts=max_texts, max_tokens=max_tokens)
+    require(float | None, max_minutes=max_minutes)
     limits = ReadingLimits(max_texts, max_tokens, max_minutes)
     return Index(Path(path), encoder=encoder, plain=plain, device=device, limits=limits)

@@ -8,19 +8,23 @@ from typing import TYPE_CHECKING
 
 from retriever.clusters.budget import BUDGET, Read
 from retriever.clusters.part import Clusterings
+from retriever.core.arguments import require
 from retriever.core.contexts import Closing
 from retriever.core.errors import InputError
 from retriever.core.options import takes_options
 from retriever.core.protocols import Encoder
 from retriever.core.requests import IndexType, SearchOptions, SearchRequest
 from retriever.core.results import IndexingReport, IndexStatus, OnIndexing, SearchResult, ViewStatus
-from retriever.core.text import composed
-from retriever.core.types import BadRow, Document, Embeddings
+from retriever.core.text import composed, normal_instruction
+from retriever.core.types import Document, Embeddings
 from retriever.index import completing
 from retriever.index.asking.limits import ReadingLimits
 from retriever.index.encoding import Loader, OnTexts
+from retriever.index.files import as_read
 from retriever.index.filtering import request_filter
+from retriever.index.given import Given
 from retriever.index.indexing import IndexingOptions
+from retriever.index.listing import Documents
 from retriever.index.opened import Opened
 from retriever.index.search.patterns import found_by_pattern
 from retriever.index.search.searcher import Searcher
@@ -42,6 +46,11 @@ class Index(Closing):
     """A corpus that can be searched under any instruction. A context manager; safe to read from several threads.
 
     Its files are open from the first use until `close`, or until nobody holds the object any more.
+
+    >>> with Index(Path("new")) as index:
+    ...     index.search("a broken lid")
+    Traceback (most recent call last):
+    retriever.core.errors.IndexNotFoundError: There is no index at new/corpus.sqlite3. Make one with `retriever index`.
 
     Attributes:
         path: the index folder.
@@ -99,14 +108,33 @@ class Index(Closing):
         """Close the database."""
         self._opened.close()
 
-    def documents(self, ids: Iterable[str]) -> dict[str, Document]:
+    def get(self, ids: Iterable[str]) -> dict[str, Document]:
         """Return documents by their ids, and their parts by theirs; ids that are not there are left out."""
+        require(Iterable[str], ids=ids)
         return self._opened.store.documents.get(list(ids))
+
+    def documents(self, instruction: str | None = None, *, where: str | None = None) -> Documents:
+        """Return the documents to iterate, or as a table: ``index.documents(where="stars <= 2").to_pandas()``.
+
+        Args:
+            instruction: whose words and groups are columns of the table; None or blank for none.
+            where: a filter over metadata, and over the answers to the instruction that are known.
+
+        Raises:
+            FilterError: the filter cannot be parsed, names an unknown field, or asks for answers that nobody gives.
+            InputError: no text was read under the instruction.
+        """
+        require(str | None, instruction=instruction, where=where)
+        question = normal_instruction(instruction or "") or None
+        condition = request_filter(self._opened.store, where, question)
+        return Documents(self._opened, condition, question, lambda: self.clusterings.groups(question or ""))
 
     def add(
         self,
-        documents: Iterable[Document | BadRow],
+        documents: Given,
         *,
+        id_field: str | None = None,
+        text_field: str | None = None,
         instructions: Sequence[str] = (),
         options: IndexingOptions | None = None,
         index_type: IndexType | None = None,
@@ -119,20 +147,37 @@ class Index(Closing):
         there.
 
         Args:
-            documents: documents, and bad rows to put in quarantine. They are read in the caller's thread. Where they
-                were not read from files, ratings and dates in their metadata are rewritten as those of files are:
-                "4 out of 5 stars" as 4, "3 May 2024" as 2024-05-03.
+            documents: a list, a generator or a table of documents. A document is a `Document`; a mapping such as
+                ``{"id": "r-17", "text": "The lid broke.", "stars": 2}``, whose fields are recognised as those of files
+                are; a string; or a document of LangChain or LlamaIndex. A table is a DataFrame of pandas (an index
+                that has a name is a column), or whatever streams Arrow: of Polars, DuckDB or pyarrow. What has no id
+                gets one of its text and metadata, the same whenever it is given again. Values are stored as JSON:
+                dates as ISO strings, NaN as null, in mappings and tables as if it were absent. Mappings that cannot
+                be documents, and bad rows, go to quarantine. Ratings and dates in metadata are rewritten as those of
+                files are: "4 out of 5 stars" as 4, "3 May 2024" as 2024-05-03. Everything is read in the caller's
+                thread.
+            id_field: the field of mappings and tables that holds the id, or the path of keys to it; None recognises it.
+            text_field: likewise the text.
             instructions: further views to complete.
             options: what to do with long texts, whether to delete what is gone, what to embed and how.
             index_type: the vector index to build from now on; None for what the index remembers.
             progress: called with the growing report.
 
         Raises:
+            UsageError: an argument is of another type, or an item is no document: before anything is made, unless
+                items of a generator come before it, which are stored. Or the index holds documents, of which something
+                else is embedded.
+            InputError: none of the first thousand rows can be a document.
             IndexLockedError: another process writes to this index.
             EncoderMismatchError: the index was made with another encoder.
-            UsageError: the index holds documents, of which something else is embedded.
         """
-        return completing.add(self._opened, documents, instructions, options, index_type, progress)
+        require(str | None, id_field=id_field, text_field=text_field)
+        require(Sequence[str], instructions=instructions)
+        require(IndexingOptions | None, options=options)
+        require(IndexType | None, index_type=index_type)
+        raw = options is not None and options.raw
+        rows = as_read(documents, id_field=id_field, text_field=text_field, raw=raw)
+        return completing.add(self._opened, rows, instructions, options, index_type, progress)
 
     @takes_options(SearchRequest)
     def search(self, request: SearchRequest) -> SearchResult:
@@ -153,6 +198,7 @@ class Index(Closing):
 
         Errors as `search`.
         """
+        require(Sequence[SearchRequest], requests=requests)
         groups: dict[SearchRequest, list[int]] = {}
         for row, request in enumerate(requests):
             groups.setdefault(replace(request, query=request.query and _ANY), []).append(row)
@@ -234,7 +280,7 @@ class Index(Closing):
         Raises:
             InputError: there is none.
         """
-        documents = self.documents([id, composed(id)])
+        documents = self.get([id, composed(id)])
         document = documents.get(id) or documents.get(composed(id))
         if document is None:
             raise InputError(f"There is no document {id!r}.", hint="Ids are those of the corpus.")
@@ -279,13 +325,19 @@ class Index(Closing):
             progress: called with the growing report while the view is completed.
 
         Raises:
-            UsageError: k is larger than the corpus, a field is not there, or the categories cannot be told apart.
+            UsageError: an argument is of another type, k is larger than the corpus, a field is not there, or the
+                categories cannot be told apart.
             InputError: the filter matches nothing, none of the ids is there, or an example is no document.
             FilterError: the filter cannot be parsed, names an unknown field, or asks for answers that nobody gives.
         """
-        from retriever.clusters.categories import as_categories
+        from retriever.clusters.categories import Category, as_categories
         from retriever.clusters.clustering import ClusterRequest  # scikit-learn takes a second to load
 
+        require(str | None, instruction=instruction, where=where)
+        require(int | None, k=k)
+        require(Sequence[str], by=by)
+        require(Collection[str] | None, ids=ids)
+        require(Sequence[str | Category], into=into)
         chosen = None if ids is None else frozenset(ids)
         condition = request_filter(self._opened.store, where, instruction)
         categories = as_categories(into)
@@ -293,7 +345,12 @@ class Index(Closing):
         return self.clusterings.of([request], progress=progress)[0]
 
     def delete(self, ids: Iterable[str]) -> list[str]:
-        """Delete documents from every view at once; return the ids that were there."""
+        """Delete documents from every view at once; return the ids that were there.
+
+        Raises:
+            UsageError: the ids are no list of strings.
+        """
+        require(Iterable[str], ids=ids)
         with self._opened.writing("delete"), self._opened.store.transaction():
             return self._opened.store.documents.delete(ids)
 

@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 error, 2 wrong usage, 3 done with rows skipped, 4 index da
 
 import gc
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -100,8 +101,9 @@ app.add_typer(models.app, name="models", rich_help_panel="Models")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; RETRIEVER_DEBUG=1 lets exceptions through."""
     output.prepare()
+    args = list(sys.argv[1:] if argv is None else argv)
     try:
-        result = app(args=list(sys.argv[1:] if argv is None else argv), prog_name="retriever", standalone_mode=False)
+        result = app(args=list(args), prog_name="retriever", standalone_mode=False)
         output.flush()
         if result == INTERRUPTED:  # Typer turns a KeyboardInterrupt into this code
             raise KeyboardInterrupt
@@ -114,7 +116,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":
             output.say(error.format_message())
             return 2
-        output.error(error.format_message() if hasattr(error, "format_message") else str(error))
+        output.error(
+            error.format_message() if hasattr(error, "format_message") else str(error),
+            _behind_dashes(args, str(getattr(error, "option_name", ""))),
+        )
         return int(getattr(error, "exit_code", 2))
     except RetrieverError as error:
         if os.environ.get("RETRIEVER_DEBUG"):
@@ -125,6 +130,20 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         return _tell_unforeseen(error)
     return result if isinstance(result, int) else 0
+
+
+def _behind_dashes(args: Sequence[str], unknown: str) -> str:
+    """Return a hint where what was taken for an unknown option can be an argument, with the command that says so.
+
+    It surely is none where it is two dashes and a word.
+    """
+    at = next((at for at, arg in enumerate(args) if unknown and arg.startswith(unknown)), None)
+    if at is None or (args[at].startswith("--") and " " not in args[at]):
+        return ""
+    end = args.index("--") if "--" in args else len(args)
+    before, behind = [*args[:at], *args[at + 1 : end]], [args[at], *args[end + 1 :]]
+    command = shlex.join(["retriever", *before, "--", *behind])
+    return f"Put -- before an argument that begins with a dash, and options before that: {command}"
 
 
 def _left(error: BrokenPipeError | SystemExit) -> int:

@@ -1,10 +1,12 @@
 """`index.clusterings`: documents in clusters and categories, saved under a name, and edited by people."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from retriever.clusters.budget import BUDGET, Read
+from retriever.core.arguments import require
 from retriever.core.errors import EncoderMismatchError, InputError, UsageError
 from retriever.core.results import OnIndexing
 from retriever.index.completing import complete, complete_with, lacking
@@ -53,6 +55,7 @@ class Clusterings:
         """
         from retriever.clusters.clustering import ClusterRequest
 
+        require(Sequence[str | None], instructions=instructions)
         condition = request_filter(self._opened.store, where, *instructions)
         return self.of(
             [ClusterRequest(instruction, k, condition, read=read) for instruction in instructions], progress=progress
@@ -146,6 +149,24 @@ class Clusterings:
         """
         saved = self._kept(name)
         return self._shown(saved, self._completed(saved, progress))
+
+    def groups(self, question: str) -> "dict[str, dict[str, str | list[str]]]":
+        """Return the names of the groups of each document by its id, for every saved clustering of a question.
+
+        Documents are placed as by `get`, and one that fits no group is left out. Where a document may have several, in
+        an index of sentences too, its groups are a list. What was made with another encoder is left out.
+        """
+        found: dict[str, dict[str, str | list[str]]] = {}
+        for name in self.names():
+            if (self._opened.store.clusterings.get(name).document["instruction"] or "") != question:
+                continue
+            with suppress(EncoderMismatchError):
+                saved = self.get(name)
+                names = {cluster.number: cluster.label for cluster in saved.clusters}
+                labels = {id: [names[each] for each in there if each in names] for id, there in saved.topics.items()}
+                single = not saved.several and saved.material.units is None
+                found[name] = {id: each[0] if single else each for id, each in labels.items() if each}
+        return found
 
     def edit(
         self,

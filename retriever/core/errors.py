@@ -4,6 +4,10 @@
 class RetrieverError(Exception):
     """Base of all errors raised on purpose.
 
+    >>> error = UsageError("k is 0.", hint="Ask for at least 1 hit.")
+    >>> isinstance(error, RetrieverError), str(error), error.exit_code
+    (True, 'k is 0. Ask for at least 1 hit.', 2)
+
     Args:
         message: what happened, naming the file, line or id concerned.
         hint: the next step, one sentence.

@@ -4,7 +4,7 @@
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import wraps
 from types import NoneType
@@ -73,14 +73,19 @@ def option(
     return field(default=default, metadata={_OPTION: metadata})
 
 
-def options_of(kind: type) -> list[Option]:
+_KNOWN: dict[type, Sequence[Option]] = {}  # options by kind
+
+
+def options_of(kind: type) -> Sequence[Option]:
     """Return the options of a dataclass in the order of its fields."""
-    hints = get_type_hints(kind)
-    return [
-        Option(declared.name, hints[declared.name], declared.default, **declared.metadata[_OPTION])
-        for declared in fields(kind)
-        if _OPTION in declared.metadata
-    ]
+    if kind not in _KNOWN:
+        hints = get_type_hints(kind)
+        _KNOWN[kind] = [
+            Option(declared.name, hints[declared.name], declared.default, **declared.metadata[_OPTION])
+            for declared in fields(kind)
+            if _OPTION in declared.metadata
+        ]
+    return _KNOWN[kind]
 
 
 def takes_options(

@@ -3,8 +3,9 @@
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import get_args
 
+from retriever.core.arguments import require
 from retriever.core.errors import UsageError
-from retriever.core.options import option
+from retriever.core.options import option, options_of
 from retriever.core.patterns import LONGEST, TextPattern
 from retriever.core.results import Mode
 from retriever.core.text import composed, is_blank, require_text
@@ -42,8 +43,8 @@ class SearchRequest:
     retriever.core.errors.UsageError: A query and like exclude each other. Leave out one of them.
 
     Raises:
-        UsageError: nothing is looked for, two options exclude each other, a text is empty, a number is out of its
-            range, or the regular expression is none.
+        UsageError: an option is of another type, nothing is looked for, two options exclude each other, a text is
+            empty, a number is out of its range, or the regular expression is none.
     """
 
     query: str | None = option(None, "Words or a sentence to search for.")
@@ -65,6 +66,7 @@ class SearchRequest:
     steps: int | None = option(None, "K soft tokens for the query (GIRCSE).", least=1, public=False)
 
     def __post_init__(self) -> None:
+        self._check_types()
         for name in ("query", "instruction"):
             given = getattr(self, name)
             object.__setattr__(self, name, None if given is None else composed(given))
@@ -90,6 +92,14 @@ class SearchRequest:
             raise UsageError("A reader needs an instruction.", hint='Add one: --instruction "What broke?"')
         if self.regex is not None:
             TextPattern(self.regex)
+
+    def _check_types(self) -> None:
+        """Refuse options of another type, and make numbers of NumPy's plain ones."""
+        for each in options_of(type(self)):
+            given = getattr(self, each.name)
+            require(each.type, **{each.name: given})
+            if each.plain_type is int and given is not None:
+                object.__setattr__(self, each.name, int(given))
 
     def _check_subject(self) -> None:
         """Refuse a search for nothing or for two things, and options that need a query where there is none."""

@@ -104,7 +104,7 @@ class Converter:
         elif is_blank(text):
             invisible = ": its characters are invisible" if text.strip() else ""
             raise _RowError(f"the text in {field!r} is empty{invisible}")
-        elif has_title:
+        elif has_title and not text.startswith(f"{title}\n"):  # as in what an index gives back
             text = f"{title}\n{text}"
         text = str(text)
         if len(text) > LONGEST_TEXT:

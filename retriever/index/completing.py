@@ -11,7 +11,7 @@ from retriever.core.types import BadRow, Document, Ids
 from retriever.core.verdicts import Verdict
 from retriever.index.dividing import choose
 from retriever.index.encoding import OnTexts
-from retriever.index.files import Reading, as_read
+from retriever.index.files import Reading
 from retriever.index.generations import build_outgrown, remember
 from retriever.index.indexing import Indexer, IndexingOptions
 from retriever.index.opened import Opened
@@ -32,7 +32,7 @@ BATCH = 100
 
 def add(
     opened: Opened,
-    documents: Iterable[Document | BadRow],
+    rows: Reading[Document | BadRow],
     instructions: Sequence[str],
     options: IndexingOptions | None,
     index_type: IndexType | None,
@@ -48,11 +48,12 @@ def add(
         reading = [source for source in wanted if not source.in_words]  # answers are asked for by name alone
         progress = _sharing(opened, [source.instruction for source in reading], progress)
         indexer = Indexer(store, sources, reading, options=options, progress=progress)
-        rows = as_read(documents, raw=options is not None and options.raw)
         report = indexer.run(rows, run_id)
         asked = dict.fromkeys(instruction for instruction in instructions if sources.of(instruction).in_words)
         report.notes += [f"{question!r} is answered in words: --read asks about new texts." for question in asked]
-        report.reading = rows.notes if isinstance(rows, Reading) else []
+        report.reading = rows.notes
+        if not report.read:
+            report.notes.append("There was no document to add.")
         build_outgrown(store, indexer.views, opened.path, opened.device)
         store.runs.progress(run_id, report.to_json())
     judge_views(opened, indexer.views, progress)

@@ -49,7 +49,7 @@ def count_documents(index: HasOpened, where: str | None = None, by: str | None =
     if field is not None and field not in fields:
         raise UsageError(f"No document has a field {by!r}.", hint=f"Fields: {', '.join(sorted(fields)) or 'none'}.")
     condition = request_filter(store, where)
-    documents = store.documents.accepted(condition)
+    documents = list(store.documents.accepted(condition))
     if not documents:
         require_fitting(store, condition)
     if field is None:

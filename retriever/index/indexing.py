@@ -20,7 +20,7 @@ from retriever.index.dividing import divided, kind, windows_of, windows_with_vec
 from retriever.index.embedder import Batch, EmbeddedBatch, TextGroup
 from retriever.index.forecast import LEAST_TEXTS, Amount, Course
 from retriever.index.indexing_options import IndexingOptions as IndexingOptions
-from retriever.index.parcels import Parcel, UnknownTexts, first_ids, put_aside
+from retriever.index.parcels import Parcel, UnknownTexts, chunks, first_ids, put_aside
 from retriever.index.sources.catalog import Sources
 from retriever.index.sources.filling import by_encoder, derive
 from retriever.index.sources.source import Source
@@ -225,8 +225,7 @@ class Indexer:
 
     def _batches(self, rows: Iterable[Document | BadRow]) -> Iterator[Batch]:
         """Yield the rows' batches, and note what is to be stored with each."""
-        iterator = iter(rows)
-        while chunk := list(islice(iterator, self._options.batch)):
+        for chunk in chunks(rows, self._options.batch):
             bad = [row for row in chunk if isinstance(row, BadRow)]
             documents = divided(self._store, [checked(row) for row in chunk if isinstance(row, Document)])
             documents, refused, counted = self._fit(documents)

@@ -1,7 +1,8 @@
 """What is stored beside a batch's vectors: rows as documents or put aside, or texts that are stored already."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from retriever.core.protocols import Encoder
 from retriever.core.types import BadRow, Document, Span
@@ -87,3 +88,19 @@ class UnknownTexts:
             f"{texts} nothing that the encoder knows and can be found by the same characters alone: "
             f"{first_ids(self._first, self._count)}."
         ]
+
+
+def chunks(rows: Iterable[Document | BadRow], size: int) -> Iterator[list[Document | BadRow]]:
+    """Yield rows in lists; an error on reading them is raised behind the rows before it."""
+    rows = iter(rows)
+    while True:
+        chunk: list[Document | BadRow] = []
+        try:
+            chunk.extend(islice(rows, size))
+        except Exception:
+            if chunk:
+                yield chunk
+            raise
+        if not chunk:
+            return
+        yield chunk

@@ -1,14 +1,14 @@
 """Profile a corpus of reviews by counts: products, stars, dates, lengths, and texts that occur twice."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import islice
 from typing import cast
 
 from retriever.core.errors import FilterError
 from retriever.core.fields import values_by_name
-from retriever.core.types import JSON, Document
+from retriever.core.types import JSON
 from retriever.corpus.fields import Columns as Columns
 from retriever.corpus.fields import recognise as recognise
 from retriever.corpus.values import iso_date as iso_date
@@ -19,7 +19,6 @@ from retriever.store.filters import resolve_field
 COLUMNS = "columns"
 """The setting in which an index keeps which of its fields hold what."""
 
-_BATCH = 5000
 _SAMPLE = 200
 _LENGTHS = (10, 25, 50, 100, 200, 400)
 
@@ -94,7 +93,7 @@ def profile(index: HasOpened, columns: Columns) -> Profile:
     days: Counter[str] = Counter()
     lengths: Counter[int] = Counter()
     with opened(index).store.snapshot():
-        for document in _documents(index):
+        for document in opened(index).store.documents.accepted():
             values = values_by_name(document.metadata)
             if (rating := star_value(values.get(columns.stars))) is not None:
                 stars[int(rating + 0.5)] += 1
@@ -121,12 +120,6 @@ def profile(index: HasOpened, columns: Columns) -> Profile:
             for bucket, (least, most) in enumerate(zip((0, *_LENGTHS), (*_LENGTHS, None), strict=True))
         ],
     )
-
-
-def _documents(index: HasOpened) -> Iterator[Document]:
-    ids = opened(index).store.documents.ids()
-    while batch := list(islice(ids, _BATCH)):
-        yield from opened(index).store.documents.get(batch).values()
 
 
 def _count(counter: Counter[str], value: object) -> None:

@@ -23,6 +23,7 @@ _MATCHES = (  # a condition that one of the text's documents meets follows, and 
 _FIRST = "SELECT MIN(COALESCE(parent, id)) FROM documents WHERE documents.content_id = found.content_id AND parts = 0"
 _WORD = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*")
 _MAX_WORDS = 256  # distinct words of a query that are looked for
+_PAGE = 1000  # documents that are read at a time
 _STORED = "id, parent, number, start, stop, parts, content_id, metadata"
 
 
@@ -271,15 +272,25 @@ class Documents(Table):
             documents.setdefault(row[6], []).append(document)
         return documents
 
-    def accepted(self, where: Filter | None = None) -> list[Document]:
-        """Return the documents that a filter over metadata accepts and that are no parts, by ascending id."""
-        condition = self._compile(where)
-        rows = self._db.rows(
-            f"SELECT {ROW} FROM documents JOIN contents USING (content_id) WHERE parent IS NULL AND {condition.sql} "
-            "ORDER BY documents.id",
-            condition.parameters,
-        )
-        return list(as_documents(self._db, rows))
+    def accepted(self, where: Filter | None = None) -> Iterator[Document]:
+        """Return the documents that a filter over metadata accepts and that are no parts, by ascending id.
+
+        They are read some at a time; the documents may change meanwhile.
+
+        Raises:
+            FilterError: the filter names a field no document has; by this call.
+        """
+        return self._accepted(self._compile(where))
+
+    def _accepted(self, condition: Compiled) -> Iterator[Document]:
+        last = ""
+        while rows := self._db.rows(
+            f"SELECT {ROW} FROM documents JOIN contents USING (content_id) WHERE parent IS NULL AND documents.id > ? "
+            f"AND {condition.sql} ORDER BY documents.id LIMIT ?",
+            (last, *condition.parameters, _PAGE),
+        ):
+            yield from as_documents(self._db, rows)
+            last = rows[-1][0]
 
     def wholes(self, content_ids: Sequence[int] | Ids, where: Filter | None = None) -> dict[int, list[int]]:
         """Return the texts of the documents that each content is a part of, or all of; see `expand`."""

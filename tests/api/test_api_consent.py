@@ -105,5 +105,5 @@ def test_documents_that_are_added_to_an_index_with_a_served_question_are_sent_to
     job = server.post("/indexes/reviews/documents", ADDED, token=WRITER, params={"wait": WAIT}).json()
     assert job["status"] == "done", job
     assert "is answered in words" in str(job["result"]["notes"])
-    assert "new" in server.service.index("reviews").documents(["new"])
+    assert "new" in server.service.index("reviews").get(["new"])
     assert model.requests == []

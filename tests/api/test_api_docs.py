@@ -169,6 +169,50 @@ def test_every_example_of_the_page_is_taken(serve, make, indexes, encoder):
     assert tried == 11
 
 
+def optional_fields(page, schema):
+    """The fields of a body that can be left out, with their schemas."""
+    found = page["components"]["schemas"][schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+    return {name: field for name, field in found["properties"].items() if name not in found.get("required", ())}
+
+
+def test_null_is_the_default_of_every_field_that_can_be_left_out(serve, make, indexes, encoder):
+    make()
+    with Index(indexes / "reviews", encoder=encoder) as index:
+        index.add([Document("r-001", "a lid"), Document("r-002", "a mug")])
+        index.clusterings.save("wishes", index.cluster(PRODUCT, into=["kettle", "toy"]))
+    server = serve(tokens=TOKENS)
+    page = server.get("/openapi.json").json()
+    tried = 0
+    for method, path, examples in bodies(page):
+        content = page["paths"][path][method]["requestBody"]["content"]["application/json"]
+        fields = optional_fields(page, content["schema"])
+        assert all({"type": "null"} in field["anyOf"] for field in fields.values()), path
+        place = path.replace("{name}", "reviews").replace("{clustering}", "wishes")
+        headers = {"Authorization": f"Bearer {WRITER}"}
+        for value in examples[:1]:
+            sent = {**dict.fromkeys(fields), **value}
+            response = server.http.request(method, place, json=sent, headers=headers, params={"wait": 60})
+            assert response.status_code == 200, (path, sent, response.text)
+            tried += len(fields)
+    assert tried > 30
+
+
+def test_null_in_a_part_of_a_body_is_its_default_and_of_a_field_that_is_needed_is_refused(serve, make):
+    make()
+    server = serve(tokens=Tokens(writer=WRITER))
+    headers = {"Authorization": f"Bearer {WRITER}"}
+
+    def post(path, body):
+        return server.http.post(f"/indexes/reviews/{path}", json=body, headers=headers, params={"wait": 60})
+
+    into = [{"name": "kettle", "description": None, "examples": None}, "toy"]
+    assert post("cluster", {"instruction": PRODUCT, "into": into}).status_code == 200
+    added = post("documents", {"documents": [{"id": "n", "text": "a lid", "metadata": None}]})
+    assert added.json()["result"]["added"] == 1
+    assert refused(post("documents", {"documents": [{"id": "n", "text": None}]}), 400, "invalid_request", "text")
+    assert refused(post("search", {"query": "lid", "limit": None}), 400, "invalid_request", "Unknown field 'limit'")
+
+
 @pytest.mark.browser
 def test_a_browser_shows_every_endpoint_and_reaches_nothing_else(serve, browser):
     server = serve(instructions={"mood": MOOD})

@@ -36,6 +36,19 @@ def test_texts_are_embedded_under_their_instruction(serve, encoder):
     assert not np.array_equal(encoder.vectors(TEXTS, MOOD), encoder.vectors(TEXTS))
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"model": "default", "input": TEXTS, "encoding_format": None},
+        {"model": None, "input": TEXTS[0], "instruction": None, "prompt": None, "dimensions": None, "user": None},
+    ],
+    ids=["one null", "every null"],
+)
+def test_a_body_with_null_for_what_is_left_out_is_answered_with_numbers(serve, encoder, body):
+    found = vectors(serve().post("/v1/embeddings", body))
+    np.testing.assert_array_equal(found, encoder.vectors(TEXTS[: len(found)]))
+
+
 def test_base64_holds_the_same_numbers(serve, encoder):
     rows = embed(serve(), TEXTS, encoding_format="base64", instruction=MOOD).json()["data"]
     found = [np.frombuffer(base64.b64decode(one["embedding"]), dtype="<f4") for one in rows]

@@ -113,7 +113,7 @@ def test_a_signal_in_the_middle_of_a_job_keeps_what_was_stored(started, tmp_path
     from retriever import open_index
 
     with open_index(tmp_path / "indexes/reviews") as index:
-        assert set(index.documents(["first", "n0", "n1", "n2"])) == {"first", "n0", "n1", "n2"}
+        assert set(index.get(["first", "n0", "n1", "n2"])) == {"first", "n0", "n1", "n2"}
 
 
 def test_what_a_client_said_is_told_as_it_was_said(make, serve):

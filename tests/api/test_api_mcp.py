@@ -63,6 +63,14 @@ def server(make, serve):
     return serve()
 
 
+def test_null_is_an_argument_that_is_left_out(server):
+    arguments = {"index": "reviews", "query": "kettle"}
+    nulls = dict.fromkeys(("instruction", "k", "where", "mode", "like", "regex"))
+    found = [answer(server, "search", **arguments, **more)["hits"] for more in ({}, nulls)]
+    assert found[0] == found[1] != []
+    assert failed(server, "diagnose", "instruction", instruction=None)
+
+
 def test_the_tools_are_there_read_only_and_with_words_for_their_arguments(server):
     async def listed():
         async with client_of(server) as client:

@@ -252,3 +252,26 @@ def test_embed_reads_another_encoding_when_it_is_named(run, fake, write, tmp_pat
 def test_an_encoding_that_nobody_knows_is_wrong_usage(run, fake, write, command):
     ran = run(*command, write(ACCENTS.encode(), "reviews.csv"), "--encoding", "windows-125")
     assert ran.failed_with(2, "There is no text encoding 'windows-125'.", "Did you mean 'windows-125")
+
+
+@pytest.mark.parametrize(
+    ("argv", "command"),
+    [
+        (["search", "- broken", "-k", "3"], "retriever search -k 3 -- '- broken'"),
+        (
+            ["search", "--what is this", "--index", "my index"],
+            "retriever search --index 'my index' -- '--what is this'",
+        ),
+        (["search", "-broken"], "retriever search -- -broken"),
+        (["delete", "-5"], "retriever delete -- -5"),
+        (["delete", "r1", "-5", "--", "-6"], "retriever delete r1 -- -5 -6"),
+    ],
+)
+def test_an_argument_that_begins_with_a_dash_gets_the_command_that_takes_it(indexed, argv, command):
+    assert indexed(*argv).failed_with(2, "No such option", f"options before that: {command}")
+
+
+def test_the_command_with_two_dashes_works_and_a_mistyped_option_has_no_such_hint(indexed):
+    assert [hit["id"] for hit in indexed("search", "-k", "1", "--json", "--", "- kettle").document["hits"]]
+    assert indexed("delete", "--", "-5").failed_with(1, "No document has one of these ids; the first is '-5'.")
+    assert "Put --" not in indexed("search", "kettle", "--instrction", "x").err

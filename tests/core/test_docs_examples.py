@@ -5,6 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from index_fakes import RichEncoder
+
+import retriever
 
 DOCS = Path(__file__).parents[2] / "docs"
 BACKBONE = "smollm2-135m"
@@ -57,7 +60,7 @@ def real_model():
 def test_every_listing_is_run_here():
     names = {name for page in DOCS.glob("*.md") for name in listings(page.name)}
     encoders = {"last_two.py", "try_last_two.py", "letters.py", "checkpoint.py", "use_export.py"}
-    assert names == encoders | {"readable.py", "try_readable.py"}
+    assert names == encoders | {"readable.py", "try_readable.py", "add.py", "back.py", "search.py"}
     fences = sum(page.read_text(encoding="utf-8").count("```python") for page in DOCS.glob("*.md"))
     assert fences == len(names)
 
@@ -166,3 +169,16 @@ def test_every_table_is_on_the_storage_page(here):
     ours = {name for name in tables if not name.startswith(("contents_fts_", "sqlite_"))}
     rows = re.findall(r"^\| `(\w+)` \|", (DOCS / "storage.md").read_text(encoding="utf-8"), re.M)
     assert set(rows) == ours
+
+
+def test_the_listings_of_the_python_page_run_one_after_the_other(here, monkeypatch, capsys):
+    encoder = RichEncoder()
+    opened = retriever.open_index
+    monkeypatch.setattr(retriever, "open_index", lambda path: opened(path, encoder=encoder))
+    run("python.md", "add.py")
+    assert capsys.readouterr().out.startswith("2 0 [] [")
+    frame = run("python.md", "back.py")["frame"]
+    assert dict(zip(frame["id"], frame["kinds"], strict=True)) == {"r-1": "kettle", "r-2": "toy"}
+    searched = run("python.md", "search.py")
+    assert [hit.document.id for hit in searched["result"].hits] == ["r-1"]
+    assert len(searched["results"]) == 2

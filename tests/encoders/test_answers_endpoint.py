@@ -488,16 +488,17 @@ def test_a_server_without_https_and_a_certificate_that_nobody_trusts_are_told_ap
     [
         ("SSL_CERT_FILE", "/nowhere/ca.pem", "SSL_CERT_FILE is '/nowhere/ca.pem', which cannot be read: No such file"),
         ("SSL_CERT_FILE", __file__, "SSL_CERT_FILE is .*, which cannot be read"),
+        ("REQUESTS_CA_BUNDLE", "/nowhere/ca.pem", "REQUESTS_CA_BUNDLE is '/nowhere/ca.pem', which cannot be read: No"),
         ("ALL_PROXY", "socks5://127.0.0.1:1", r"ALL_PROXY names a SOCKS proxy.*pip install 'httpx\[socks\]'"),
         ("HTTPS_PROXY", "http://h:port", "HTTPS_PROXY is no address of a proxy"),
         ("NO_PROXY", "[::1]", "NO_PROXY holds something that is no host"),
-        ("NO_PROXY", "fd00::/8", "NO_PROXY holds something that is no host"),
+        ("no_proxy", "localhost,fd00::/8", "no_proxy holds something that is no host"),
     ],
 )
 def test_a_variable_that_the_connection_cannot_use_is_named_and_leaves_this_machine_alone(
     model, monkeypatch, variable, said, message
 ):
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE"):
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
     monkeypatch.setenv(variable, said)

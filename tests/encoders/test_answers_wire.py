@@ -1,5 +1,7 @@
 import json
 
+import anyio
+import certifi
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,8 @@ from retriever.core.errors import EncoderError, UsageError
 from retriever.encoders.answers.answerer import Unread
 from retriever.encoders.answers.calls import CALL_TOKENS, packed, room_for_texts
 from retriever.encoders.answers.categories import CategoriesCall, PlacingCall
-from retriever.encoders.answers.places import ALLOW_HTTP, find_place, key_for
+from retriever.encoders.answers.exchange import _certificates, connected
+from retriever.encoders.answers.places import ALLOW_HTTP, find_place, sent_value
 from retriever.encoders.answers.questions import AnswersCall, tidied
 from retriever.encoders.answers.wire import Format, Reply, addresses_reader, beginning, estimated_tokens
 
@@ -276,17 +279,34 @@ def test_a_wrong_address_in_the_environment_is_named_by_its_variable_and_harms_n
     assert find_place("chat:https://models.example/v1#m").keyed is False
 
 
-def test_a_key_is_stripped_and_refused_by_the_place_of_a_character_that_none_has(monkeypatch):
-    place = find_place("chat:https://api.openai.com/v1#m")
+@pytest.mark.parametrize("variable", ["OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"])
+def test_a_key_is_stripped_and_refused_by_the_place_of_a_character_that_none_has(monkeypatch, variable):
     for key, sent in (("sk-abc\n", "sk-abc"), (" \r\n", ""), ("sk-abc", "sk-abc")):
-        monkeypatch.setenv("OPENAI_API_KEY", key)
-        assert key_for(place) == sent
-    for key in ("sk-\u201cabc\u201d", "sk- abc", "sk-\nabc"):
-        monkeypatch.setenv("OPENAI_API_KEY", key)
-        with pytest.raises(EncoderError, match="Character 4 of the key in OPENAI_API_KEY") as raised:
-            key_for(place)
-        assert "abc" not in str(raised.value)
-    assert key_for(find_place("chat:https://elsewhere.example/v1#m")) == ""
+        monkeypatch.setenv(variable, key)
+        assert sent_value(variable) == sent
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-def")
+    place = find_place("chat:https://api.openai.com/v1#m")
+    for key in ("sk-\u201cabc\u201d", "sk- abc", "sk-\nabc", "sk-\u00e9abc"):
+        monkeypatch.setenv(variable, key)
+        with pytest.raises(EncoderError, match=f"Character 4 of {variable} is one that cannot be sent") as raised:
+            anyio.run(open_and_close, place)
+        assert "abc" not in str(raised.value) and "Copy the value again" in raised.value.hint
+    anyio.run(open_and_close, find_place("chat:https://elsewhere.example/v1#m"))
+
+
+@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"])
+def test_certificates_are_checked_by_the_file_that_a_variable_names(monkeypatch, variable):
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv(variable, certifi.where())
+    for name in ("chat:https://models.example/v1#m", "chat:https://localhost/v1#m"):
+        assert _certificates(find_place(name)).cert_store_stats()["x509"] > 50
+    monkeypatch.setenv(variable, "/nowhere")
+    assert _certificates(find_place("chat:https://localhost/v1#m")) is True
+
+
+async def open_and_close(place):
+    async with connected(place) as client:
+        return client
 
 
 def test_http_to_another_machine_is_accepted_where_the_environment_allows_it(monkeypatch):

@@ -33,8 +33,8 @@ def test_sentences_are_embedded_each_once_and_documents_kept_whole(divided, enco
     assert [text for text, _ in encoder.read] == [
         "My kettle is nice .", "The lamp was bad .", "A phone and a sofa came too .", "One knife only came ."
     ]  # fmt: skip
-    assert {id: one.text for id, one in divided.documents(["a", "b"]).items()} == dict(zip("ab", TEXTS, strict=False))
-    assert divided.documents(["b#2", "b#3", "z#1"])["b#2"].text == "A phone and a sofa came too ."
+    assert {id: one.text for id, one in divided.get(["a", "b"]).items()} == dict(zip("ab", TEXTS, strict=False))
+    assert divided.get(["b#2", "b#3", "z#1"])["b#2"].text == "A phone and a sofa came too ."
     status = divided.status()
     assert (status.documents, status.units, status.unit_count, status.texts) == (3, "sentences", 5, 4)
     assert [(view.vectors, view.coverage) for view in status.views] == [(4, 1.0)]
@@ -209,7 +209,7 @@ def test_a_document_may_have_the_id_of_a_sentence(index):
     index.add(
         [Document("r", "My kettle is nice . The lamp was bad ."), Document("r#1", "A phone came .")], options=SENTENCES
     )
-    assert {id: one.text for id, one in index.documents(["r#1", "r#2", "r#1#1"]).items()} == {
+    assert {id: one.text for id, one in index.get(["r#1", "r#2", "r#1#1"]).items()} == {
         "r#1": "A phone came .", "r#2": "The lamp was bad .", "r#1#1": "A phone came ."
     }  # fmt: skip
     found = {query: index.search(query, k=1).hits[0] for query in ("kettle nice", "phone")}
@@ -220,7 +220,7 @@ def test_a_document_may_have_the_id_of_a_sentence(index):
     assert index.status().unit_count == 3
     assert index.delete(["r#1"]) == ["r#1"]
     assert (index.status().documents, index.status().unit_count) == (1, 2)
-    assert index.documents(["r#1"])["r#1"].text == "My kettle is nice ."
+    assert index.get(["r#1"])["r#1"].text == "My kettle is nice ."
     assert index.delete(["r#1"]) == []
     index.add([Document("r#1", "A rug came .")])
     assert index.delete(["r"]) == ["r"]
@@ -234,7 +234,7 @@ def test_sentences_have_the_metadata_of_their_document_as_it_is_now(divided, enc
         assert (report.updated, encoder.read) == (1, [])
         assert units(divided.search("lamp bad", where=f"stars = {stars}")) == ["a#2"]
     assert divided.search("lamp bad", where="stars = 5").hits == []
-    assert divided.documents(["a#2"])["a#2"].metadata == {"stars": 4}
+    assert divided.get(["a#2"])["a#2"].metadata == {"stars": 4}
 
 
 def test_a_regular_expression_finds_documents_by_their_sentences(divided):
@@ -251,7 +251,7 @@ def test_what_was_divided_once_stays_so_under_other_rules(divided, encoder, monk
     report = divided.add([*documents(*TEXTS), Document("twin", TEXTS[0]), Document("n", "A rug came . A bike too .")])
     assert (report.unchanged, report.added) == (3, 2)
     assert [text for text, _ in encoder.read] == ["A rug came . A bike too ."]
-    assert divided.documents(["twin#2"])["twin#2"].text == "The lamp was bad ."
+    assert divided.get(["twin#2"])["twin#2"].text == "The lamp was bad ."
     assert divided.status().unit_count == 8
 
 

@@ -109,4 +109,4 @@ def test_a_field_is_found_by_either_spelling(tmp_path):
         store.documents.upsert([Document("a", "a", {f"{NFC} tags": [NFC], "x": {NFD: 1}})])
         for spelling in (NFC, NFD):
             where = parse_filter(f"[{spelling} tags] has '{spelling}' and x.{spelling} = 1")
-            assert len(store.documents.accepted(where)) == 1
+            assert len(list(store.documents.accepted(where))) == 1

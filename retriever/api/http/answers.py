@@ -6,22 +6,47 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, TypeAdapter, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 from starlette.exceptions import HTTPException
 
 from retriever.api.problems import Problem, UnauthorizedError, problem_of, request_id
 from retriever.core.errors import BusyError, OverloadedError, RetrieverError, UsageError
 
 _JSON: TypeAdapter[Any] = TypeAdapter(Any)
+_ABOUT_FIELD = ("title", "description", "default")  # what a field's schema says of it besides its type
+_NULL = {"type": "null"}
 RETRY_SECONDS = 1
 OVERLOADED_SECONDS = 10
 """About what the reading of a search takes."""
 
 
 class Body(BaseModel):
-    """A request's body; a field that it does not know is refused, and so is text for a number."""
+    """A request's body; a field that it does not know is refused, and so is text for a number.
+
+    Null stands for the default of every field that has one, as clients send it for what their user left out.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_left_out(cls, given: object) -> object:
+        if not isinstance(given, dict):
+            return given
+        optional = {name for name, field in cls.model_fields.items() if not field.is_required()}
+        return {name: value for name, value in given.items() if value is not None or name not in optional}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = handler.resolve_ref_schema(handler(core_schema))
+        for name in schema["properties"].keys() - set(schema.get("required", ())):
+            field = schema["properties"][name]
+            about = {key: field[key] for key in _ABOUT_FIELD if key in field}
+            kinds = field.get("anyOf") or [{key: field[key] for key in field.keys() - about.keys()}]
+            schema["properties"][name] = {**about, "anyOf": kinds if _NULL in kinds else [*kinds, _NULL]}
+        return schema
 
 
 class ErrorDetail(BaseModel):

@@ -204,7 +204,7 @@ async def documents(
     """Return documents by their ids."""
     service.limits.check_documents(len(id))
     require_text(*id)
-    by_id = await service.workers.run(lambda: service.index(name).documents(id))
+    by_id = await service.workers.run(lambda: service.index(name).get(id))
     found = [by_id[key] for key in dict.fromkeys(id) if key in by_id]
     written = [{"id": each.id, "text": each.text, "metadata": dict(each.metadata)} for each in found]
     return answer({"documents": written, "missing": [key for key in dict.fromkeys(id) if key not in by_id]})

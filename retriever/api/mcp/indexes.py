@@ -111,7 +111,7 @@ def fetch(
     """
     named, document_id = parse_uri(id, index)
     name = context.index_name(named)
-    documents = context.service.index(name).documents([document_id])
+    documents = context.service.index(name).get([document_id])
     if document_id not in documents:
         raise InputError(f"There is no document {document_id!r} in {name}.", hint="Ids are those that `search` gives.")
     document, bounded = documents[document_id], Bounded()

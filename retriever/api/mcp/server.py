@@ -40,7 +40,10 @@ _CHANGING = (give_answers,)
 
 
 class _Server(MCPServer[Any]):
-    """A server that refuses arguments it does not know, by name: dropped in silence, a filter would be believed."""
+    """A server that refuses arguments it does not know, by name: dropped in silence, a filter would be believed.
+
+    Null stands for an argument that is left out.
+    """
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
@@ -51,7 +54,9 @@ class _Server(MCPServer[Any]):
         if unknown:
             named = ", ".join(map(repr, unknown[:5]))
             raise ToolError(f"{name} takes no argument {named}. It takes: {', '.join(known) or 'none'}.")
-        return await super().call_tool(name, arguments, context)
+        needed = arguments if schema is None else schema.get("required", ())
+        given = {key: value for key, value in arguments.items() if value is not None or key in needed}
+        return await super().call_tool(name, given, context)
 
 
 def run(settings: ServerSettings, *, writing: bool = False) -> None:
@@ -98,7 +103,7 @@ def _add_documents(server: MCPServer[Any], context: ToolContext) -> None:
         """The text of a document, the whole of it up to the limit of an answer."""
 
         def read() -> str | None:
-            documents = context.service.index(index).documents([id])
+            documents = context.service.index(index).get([id])
             return documents[id].text if id in documents else None
 
         try:

@@ -17,13 +17,14 @@ import httpx
 
 from retriever.core.errors import EncoderError
 from retriever.core.text import shortened
-from retriever.encoders.answers.places import Place, key_for
+from retriever.encoders.answers.places import API_KEY, Place, sent_value
 from retriever.encoders.answers.wire import Reply
 
 CONNECT_SECONDS = 10.0
 MOST_BYTES = 4 << 20
 """Bytes of a reply that are read; a longer one is no reply."""
 
+_CERTIFICATES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
 _OWN_HEADERS = {"OPENAI_ORG_ID": "OpenAI-Organization", "OPENAI_PROJECT_ID": "OpenAI-Project"}
 _PAGE = re.compile(rb"\s*<(?:!doctype|html|head|body)\b", re.IGNORECASE)
 
@@ -54,11 +55,10 @@ async def connected(place: Place) -> AsyncIterator[httpx.AsyncClient]:
     Raises:
         EncoderError: the key, or a variable about certificates or proxies, cannot be used.
     """
-    key = key_for(place)
-    headers = {header: os.environ.get(name, "").strip() for name, header in _OWN_HEADERS.items() if place.keyed}
-    headers = {header: said for header, said in headers.items() if said} | {"Authorization": f"Bearer {key or 'none'}"}
-    if not place.keyed:
-        headers = {}
+    headers = {}
+    if place.keyed:
+        own = {header: said for name, header in _OWN_HEADERS.items() if (said := sent_value(name))}
+        headers = own | {"Authorization": f"Bearer {sent_value(API_KEY) or 'none'}"}
     try:
         client = httpx.AsyncClient(
             headers=headers,
@@ -66,11 +66,6 @@ async def connected(place: Place) -> AsyncIterator[httpx.AsyncClient]:
             trust_env=not place.loopback,
             verify=_certificates(place),
         )
-    except OSError as error:
-        raise EncoderError(
-            f"SSL_CERT_FILE is {os.environ.get('SSL_CERT_FILE')!r}, which cannot be read: {error.strerror or error}.",
-            hint="Set it to a file of certificates (PEM), or unset it.",
-        ) from None
     except (ImportError, ValueError, httpx.InvalidURL) as error:
         raise _proxy_error(error) from None
     async with client:
@@ -78,11 +73,24 @@ async def connected(place: Place) -> AsyncIterator[httpx.AsyncClient]:
 
 
 def _certificates(place: Place) -> ssl.SSLContext | bool:
-    """Return what certificates are checked by; for a server on this machine also those of SSL_CERT_FILE, if any."""
-    own = os.environ.get("SSL_CERT_FILE", "")
-    if place.loopback and place.url.startswith("https:") and Path(own).is_file():
-        return ssl.create_default_context(cafile=own)
-    return True
+    """Return what certificates are checked by: the file that a variable names, or what httpx takes.
+
+    A file that is gone does not matter on the way to a server on this machine.
+
+    Raises:
+        EncoderError: the file cannot be read.
+    """
+    variable = next((name for name in _CERTIFICATES if os.environ.get(name)), "")
+    file = Path(os.environ.get(variable, ""))
+    if not variable or (place.loopback and not (place.url.startswith("https:") and file.is_file())):
+        return True
+    try:
+        return ssl.create_default_context(cafile=file)
+    except OSError as error:
+        raise EncoderError(
+            f"{variable} is {str(file)!r}, which cannot be read: {error.strerror or error}.",
+            hint=f"Set it to a file of certificates (PEM), or unset {variable}.",
+        ) from None
 
 
 def _proxy_error(error: Exception) -> EncoderError:
@@ -97,8 +105,9 @@ def _proxy_error(error: Exception) -> EncoderError:
             said = "names a SOCKS proxy, for which a package is missing" if socks else "is no address of a proxy"
             hint = "pip install 'httpx[socks]'" if socks else "Name an http proxy"
             return EncoderError(f"{variable} {said}.", hint=f"{hint}, or unset {variable}.")
+    variable = next((name for name in os.environ if name.lower() == "no_proxy"), "NO_PROXY")
     return EncoderError(
-        f"NO_PROXY holds something that is no host: {error}.",
+        f"{variable} holds something that is no host: {error}.",
         hint="Name hosts, such as example.com or ::1; no brackets, no ranges of IPv6.",
     )
 

@@ -79,20 +79,20 @@ def find_place(name: str) -> Place:
     return Place(name, url.netloc, loopback, url.geturl().rstrip("/"), model, keyed)
 
 
-def key_for(place: Place) -> str:
-    """Return the key in the environment, without blanks around it; empty where there is none for a place.
+def sent_value(variable: str) -> str:
+    """Return what a variable gives a header, without blanks around it; empty where it is not set.
 
     Raises:
-        EncoderError: it holds a character that no header takes, which is not shown.
+        EncoderError: it holds a character that no header takes; the value is not shown, as it can be a secret.
     """
-    key = os.environ.get(API_KEY, "").strip() if place.keyed else ""
-    wrong = next((at for at, character in enumerate(key, 1) if not "!" <= character <= "~"), None)
+    value = os.environ.get(variable, "").strip()
+    wrong = next((at for at, character in enumerate(value, 1) if not "!" <= character <= "~"), None)
     if wrong is not None:
         raise EncoderError(
-            f"Character {wrong} of the key in {API_KEY} is one that no key has.",
-            hint="Copy the key again: a line break, a blank or a typographic quote came along.",
+            f"Character {wrong} of {variable} is one that cannot be sent.",
+            hint="Copy the value again: a line break, a blank or a typographic quote came along.",
         )
-    return key
+    return value
 
 
 def _checked(address: str, variable: str) -> SplitResult:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from retriever.core.arguments import require
 from retriever.core.errors import UsageError
 from retriever.core.protocols import Encoder
 from retriever.core.requests import IndexType
@@ -51,6 +52,7 @@ class Upkeep:
             UsageError: an instruction is too long.
             FilterError: the filter cannot be parsed or names an unknown field.
         """
+        require(Sequence[str], instructions=instructions)
         condition = request_filter(self._opened.store, where, *instructions)
         complete(self._opened, instructions, condition, ids, options=options, progress=progress)
 
@@ -61,6 +63,7 @@ class Upkeep:
 
         Documents are looked at as by `complete`.
         """
+        require(Sequence[str], instructions=instructions)
         condition = request_filter(self._opened.store, where, *instructions)
         return lacking(self._opened, instructions, condition, ids)
 
@@ -72,6 +75,7 @@ class Upkeep:
             InputError: there is no such view.
             IndexLockedError: another process writes to this index.
         """
+        require(Sequence[str], instructions=instructions)
         opened, store = self._opened, self._opened.store
         dropped = views_of(store, instructions)
         if dropped:

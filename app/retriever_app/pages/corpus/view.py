@@ -256,7 +256,7 @@ def _say_known(file: Path, columns: Columns, index: str) -> None:
     if not columns.text or index not in resources.folder().names():
         return
     ids = intake.first_ids(file, columns)
-    known = resources.open_index(index).documents(ids)
+    known = resources.open_index(index).get(ids)
     if line := model.known_line(len(known), len(ids), index):
         st.markdown(f":material/info: {text.plain(line)}")
 

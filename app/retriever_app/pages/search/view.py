@@ -75,7 +75,7 @@ def _options() -> None:
 
 
 def _like_banner(index: Index, like: str) -> None:
-    documents = index.documents([like])
+    documents = index.get([like])
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption("Reviews like this one:")
         st.button("Clear", key="clear like", on_click=lambda: state.change(SearchQuestion, like=""), type="tertiary")

@@ -229,7 +229,7 @@ def _show_labels(session: Labeling, labels: Labels) -> None:
     skipped = f" and {len(labels.skipped)} skipped" if labels.skipped else ""
     if not given or not st.toggle(f"Show {count(len(labels.examples), 'example')}{skipped}", key="teach list"):
         return
-    documents = session.index.documents([id for id, _ in given])
+    documents = session.index.get([id for id, _ in given])
     for id, answer in given:
         with st.container(horizontal=True, vertical_alignment="center"):
             text = shorten(documents[id].text, _BEGINNING, placeholder=" …") if id in documents else ""
