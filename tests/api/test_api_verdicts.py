@@ -82,7 +82,7 @@ def test_of_questions_that_no_verdict_can_be_given_on_the_last_are_remembered(ma
     monkeypatch.setattr(Teaching, "judge", lambda self, instruction, progress: judged.append(instruction))
     server = serve()
     for instruction in (PRODUCT, MOOD, PRODUCT, MOOD, FAULT, MOOD, PRODUCT):
-        server.service.index("reviews").upkeep.complete(instruction)
+        server.service.index("reviews").upkeep.complete([instruction])
         search(server, instruction)
         looked(server)
     assert judged == [PRODUCT, MOOD, FAULT, PRODUCT]
