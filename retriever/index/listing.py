@@ -93,11 +93,11 @@ class Documents:
         Raises:
             RetrieverError: pandas is missing.
         """
+        table = self.to_arrow()
         try:
-            import pandas  # noqa: F401
+            return table.to_pandas()
         except ModuleNotFoundError as error:
             raise RetrieverError("The package 'pandas' is missing.", hint="pip install pandas") from error
-        return self.to_arrow().to_pandas()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return the table as an Arrow stream."""
