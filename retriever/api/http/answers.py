@@ -8,7 +8,6 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, TypeAdapter, model_validator
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
 from starlette.exceptions import HTTPException
 
 from retriever.api.problems import Problem, UnauthorizedError, problem_of, request_id
@@ -39,7 +38,11 @@ class Body(BaseModel):
         return {name: value for name, value in given.items() if value is not None or name not in optional}
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(
+        cls,
+        core_schema: Any,  # noqa: ANN401 - of pydantic_core, which comes with pydantic
+        handler: GetJsonSchemaHandler,
+    ) -> JsonSchemaValue:
         schema = handler.resolve_ref_schema(handler(core_schema))
         for name in schema["properties"].keys() - set(schema.get("required", ())):
             field = schema["properties"][name]
