@@ -17,7 +17,7 @@ from retriever.encoders.answers.places import METHOD as CHAT_METHOD
 from retriever.encoders.checkpoint_config import read_checkpoint_config
 from retriever.encoders.methods import METHODS, SENTENCE_METHODS, EncoderOptions, build
 from retriever.encoders.model_options import with_absolute_folder
-from retriever.encoders.sources import CONFIG, MANIFEST, WHEELS
+from retriever.encoders.sources import CONFIG, MANIFEST, MODULES, WHEELS
 
 if TYPE_CHECKING:
     from retriever.core.protocols import Encoder
@@ -164,6 +164,11 @@ def load_encoder(
         encoder = build(method, load_backbone(model, device=device, dtype=dtype), options)
     else:
         encoder = load_prompt_checkpoint(config, options, device=device, dtype=dtype)
+    if method == "plain" and (encoder.backbone.source.folder / MODULES).exists():
+        raise EncoderError(
+            f"{model} is a sentence-transformers model, with a pooling and prompts of its own.",
+            hint=f"Say st:{model} to have them used.",
+        )
     encoder.backbone.pack()
     encoder.name = spec
     return encoder

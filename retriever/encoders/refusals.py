@@ -2,7 +2,7 @@
 
 from retriever.core.errors import EncoderError
 from retriever.encoders.families import read_json
-from retriever.encoders.sources import ModelSource
+from retriever.encoders.sources import MODULES, ModelSource
 
 _ENGLISH, _LANGUAGES, _INSTRUCTED = (
     "st:Alibaba-NLP/gte-modernbert-base",
@@ -26,7 +26,7 @@ def refuse_what_is_none(source: ModelSource) -> None:
 def _refuse_language_model(source: ModelSource) -> None:
     """Refuse a language model, which would be pooled without ever having been taught to be."""
     config = read_json(source.folder / "config.json")
-    if (source.folder / "modules.json").is_file():
+    if (source.folder / MODULES).is_file():
         return
     kinds = [str(kind) for kind in config.get("architectures") or []]
     if "num_key_value_heads" in config or any(kind.endswith(("ForCausalLM", "LMHeadModel")) for kind in kinds):
@@ -40,7 +40,7 @@ def _refuse_language_model(source: ModelSource) -> None:
 
 def _refuse_code(source: ModelSource) -> None:
     """Refuse a model whose modules or architecture come as code with it, which is never run."""
-    modules = read_json(source.folder / "modules.json", [])
+    modules = read_json(source.folder / MODULES, [])
     foreign = [str(module.get("type")) for module in modules]
     foreign = [kind for kind in foreign if not kind.startswith("sentence_transformers.")]
     config = read_json(source.folder / "config.json")

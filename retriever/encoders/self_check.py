@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from retriever.core.protocols import Encoder
 from retriever.encoders.families import poolings
 from retriever.encoders.sentence_encoder import SentenceEncoder, StockModel
+from retriever.encoders.sources import MODULES
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ def _ranked_wrongly(encoder: Encoder, instruction: str) -> int:
 def _in_its_folder(encoder: SentenceEncoder) -> list[str]:
     """Return what the files of a model leave open about its pooling."""
     name, folder = encoder.spec.label, encoder.source.folder
-    if not (folder / "modules.json").exists():
+    if not (folder / MODULES).exists():
         return [f"{name} has no modules.json, so its tokens are averaged: fetch modules.json and 1_Pooling too."]
     last = "lasttoken" in poolings(folder)
     if last and isinstance(encoder.model, StockModel) and not encoder.model.ends_texts:

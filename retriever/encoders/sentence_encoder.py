@@ -1,6 +1,7 @@
 """Any sentence-transformers model as an encoder, with the prompts that it wants before queries and documents."""
 
 import re
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
@@ -13,6 +14,7 @@ import numpy as np
 from retriever.core.errors import EncoderError, UsageError
 from retriever.core.fingerprint import json_hash
 from retriever.core.protocols import CHARACTERS_PER_TOKEN, Encoder, EncoderSpec, OnStep, Tuning, refuse_one_string
+from retriever.core.registry import resolve
 from retriever.core.roles import RolePrompts
 from retriever.core.similarity import normalise
 from retriever.core.text import composed, is_blank
@@ -218,24 +220,30 @@ def _kept(whole: int, dim: int | None, name: str) -> int:
 
 
 class StockModel:
-    """A model read by `SentenceTransformer`, as it is.
+    """A model read by `SentenceTransformer`, as it is; safe for several threads, which take turns.
 
     The number format ``auto`` means float32.
 
     Raises:
         UsageError: there is no such device or number format.
+        RetrieverError: sentence-transformers is not installed.
+        EncoderError: the folder holds no model that can be loaded.
     """
 
     def __init__(self, folder: Path, *, device: str, dtype: str) -> None:
-        from sentence_transformers import SentenceTransformer
+        kind = resolve("sentence_transformers:SentenceTransformer", package="retriever[peers]")
         from transformers.utils import logging
+
+        from retriever.encoders.backbone import readable
 
         logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         place = pick_device(device)
         number_format = pick_dtype("float32" if dtype == "auto" else dtype, place)
-        self._model: Any = SentenceTransformer(
-            str(folder), device=str(place), model_kwargs={"dtype": number_format}, local_files_only=True
-        )
+        with readable(folder):
+            self._model: Any = kind(
+                str(folder), device=str(place), model_kwargs={"dtype": number_format}, local_files_only=True
+            )
+        self._turns = threading.Lock()  # its tokenizer cannot serve two threads at once
         self.dim: int = self._model.get_embedding_dimension() or 0
         self.dtype = str(number_format).removeprefix("torch.")
         # A model of other units than tokens (a bag of words, say) has no tokenizer that counts, and no limit.
@@ -259,7 +267,9 @@ class StockModel:
         for start in range(0, len(order), BATCH_SIZE):
             batch = order[start : start + BATCH_SIZE].tolist()
             chosen = [texts[row] for row in batch]
-            yield batch, encode(chosen, prompt=prompt, batch_size=BATCH_SIZE, show_progress_bar=False)
+            with self._turns:
+                vectors = encode(chosen, prompt=prompt, batch_size=BATCH_SIZE, show_progress_bar=False)
+            yield batch, vectors
 
     @property
     def ends_texts(self) -> bool:
@@ -283,7 +293,8 @@ class StockModel:
         return [not row or any(token != unknown for token in row) for row in self._ids(self._tokenizer, texts)]
 
     def _ids(self, tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:  # noqa: ANN401 - it has no common type
-        encoded = tokenizer(list(texts), add_special_tokens=False, truncation=False, verbose=False)
+        with self._turns:
+            encoded = tokenizer(list(texts), add_special_tokens=False, truncation=False, verbose=False)
         return list(encoded["input_ids"])
 
 
