@@ -102,7 +102,7 @@ def _of_family(source: ModelSource) -> RolePrompts:
         return _prompts(family.query, family.document, f"{family.name}, by its architecture")
     names = list(_names(source, config))
     for family in FAMILIES:
-        if any(re.search(rf"(?<![a-z0-9]){family.pattern}", name) for name in names):
+        if any(re.search(rf"(?<![a-z0-9])(?:{family.pattern})", name) for name in names):
             return _prompts(family.query, family.document, f"{family.name}, by its name")
     if "lasttoken" in poolings(source.folder):
         return _prompts(_LAST_TOKEN.query, "", f"{_LAST_TOKEN.name}, by its pooling")

@@ -147,7 +147,7 @@ def test_a_family_is_known_under_another_name_by_what_its_files_say(copy):
     assert sent(folder).document == "passage: "
 
 
-@pytest.mark.parametrize("name", ["prose5-small", "rebge-small-en", "minilm"])
+@pytest.mark.parametrize("name", ["prose5-small", "rebge-small-en", "note5-mistral", "minilm"])
 def test_a_name_that_only_resembles_a_family_is_none_of_it(family, tmp_path, name):
     assert sent(shutil.copytree(family("e5"), tmp_path / name)) == RolePrompts()
 
