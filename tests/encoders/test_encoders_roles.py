@@ -1,5 +1,6 @@
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from safetensors.torch import load_file, save_file
 from retriever import load_encoder
 from retriever.core.errors import EncoderError, UsageError
 from retriever.core.fingerprint import json_hash
+from retriever.core.protocols import WrappedEncoder
 from retriever.core.roles import RolePrompts
 from retriever.core.similarity import normalise
 from retriever.encoders.bert.encoder import BertEncoder
@@ -15,6 +17,7 @@ from retriever.encoders.catalog import resolve_name
 from retriever.encoders.model_options import NamedModel
 from retriever.encoders.self_check import TRIPLES, weaknesses
 from retriever.encoders.sources import folder_digest
+from retriever.serving.batching import BatchQueue, QueuedEncoder
 from tests.tiny_families import FAMILIES, SEARCH
 from tests.tiny_models import edit_json
 
@@ -268,3 +271,22 @@ def test_vectors_that_are_not_numbers_are_an_error(copy):
     for read in (encoder.encode, encoder.encode_queries, lambda _: weaknesses(encoder)):
         with pytest.raises(EncoderError, match="vectors that are not numbers"):
             read(TEXTS)
+
+
+def test_an_encoder_around_another_reads_queries_by_their_role(family):
+    encoder = load_encoder(f"st:{family('embedding-gemma')}", device="cpu")
+    expected = encoder.encode_queries(TEXTS)
+    assert abs(expected - encoder.encode(TEXTS)).max() > 1e-2
+    close(WrappedEncoder(encoder).encode_queries(TEXTS), expected)
+    with BatchQueue() as queue:
+        close(QueuedEncoder(encoder, queue).encode_queries(TEXTS), expected)
+
+
+def test_threads_take_turns_at_a_model(family):
+    encoder = load_encoder(f"st:{family('nomic')}", device="cpu")
+    expected = encoder.encode_queries(TEXTS)
+    with ThreadPoolExecutor(4) as pool:
+        counts = [pool.submit(encoder.count_tokens, TEXTS) for _ in range(20)]
+        for vectors in pool.map(lambda _: encoder.encode_queries(TEXTS), range(20)):
+            close(vectors, expected)
+    assert len({tuple(count.result()) for count in counts}) == 1
