@@ -1,6 +1,5 @@
 import json
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -280,13 +279,3 @@ def test_an_encoder_around_another_reads_queries_by_their_role(family):
     close(WrappedEncoder(encoder).encode_queries(TEXTS), expected)
     with BatchQueue() as queue:
         close(QueuedEncoder(encoder, queue).encode_queries(TEXTS), expected)
-
-
-def test_threads_take_turns_at_a_model(family):
-    encoder = load_encoder(f"st:{family('nomic')}", device="cpu")
-    expected = encoder.encode_queries(TEXTS)
-    with ThreadPoolExecutor(4) as pool:
-        counts = [pool.submit(encoder.count_tokens, TEXTS) for _ in range(20)]
-        for vectors in pool.map(lambda _: encoder.encode_queries(TEXTS), range(20)):
-            close(vectors, expected)
-    assert len({tuple(count.result()) for count in counts}) == 1
