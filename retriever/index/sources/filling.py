@@ -52,10 +52,13 @@ def encode_texts(sources: Sequence[Source], texts: Sequence[str]) -> list[Embedd
     return [_combined(source, known) for source in sources]
 
 
-def encode_queries(sources: Sequence[Source], queries: Sequence[str], steps: int | None = None) -> list[Embeddings]:
-    """Embed queries for each of some sources, in one pass an encoder: (n, dim) each.
+def encode_queries(
+    sources: Sequence[Source], queries: Sequence[str], steps: int | None = None, *, documents: bool = False
+) -> list[Embeddings]:
+    """Embed queries for each of some sources, in one pass an encoder where it can: (n, dim) each.
 
-    ``steps`` is K for the encoder that reads for the last source; None for its own.
+    ``steps`` is K for the encoder that reads for the last source; None for its own. An encoder that has prompts reads
+    queries that are ``documents`` as such.
 
     Raises:
         EncoderError: it has no steps.
@@ -64,12 +67,13 @@ def encode_queries(sources: Sequence[Source], queries: Sequence[str], steps: int
     last = sources[-1].root
     for group in by_encoder(_with_needs(sources)):
         encoder = with_steps(group[0].encoder, steps) if last in group else group[0].encoder
-        if len(group) == 1:
-            known[group[0]] = encoder.encode_queries(queries, instruction=group[0].instruction)
+        instructions = [source.query_instruction for source in group]
+        if len(group) > 1 and not encoder.spec.prompts:  # queries are read as texts are
+            vectors = encoder.encode_many(queries, instructions)
         else:
-            known.update(
-                zip(group, encoder.encode_many(queries, [source.instruction for source in group]), strict=True)
-            )
+            read = encoder.encode if documents and encoder.spec.prompts else encoder.encode_queries
+            vectors = [read(queries, instruction=instruction) for instruction in instructions]
+        known.update(zip(group, vectors, strict=True))
     return [_combined(source, known) for source in sources]
 
 
