@@ -231,7 +231,7 @@ class StockModel:
     """
 
     def __init__(self, folder: Path, *, device: str, dtype: str) -> None:
-        kind = resolve("sentence_transformers:SentenceTransformer", package="retriever[peers]")
+        kind = resolve("sentence_transformers:SentenceTransformer", extra="peers")
         from transformers.utils import logging
 
         from retriever.encoders.backbone import readable
