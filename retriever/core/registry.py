@@ -11,7 +11,7 @@ from retriever.core.errors import RetrieverError
 DISTRIBUTION = "instruction-retriever"
 """The name of this project as pip knows it; the package index has another one called like our module."""
 
-Extra: TypeAlias = Literal["app", "chat", "eval", "mcp", "milvus", "ray", "serve", "train"]
+Extra: TypeAlias = Literal["app", "chat", "eval", "mcp", "milvus", "peers", "ray", "serve", "train"]
 
 _MEASURING = ("ir_measures", "matplotlib")
 _TOOLS = ("anyio", "mcp")
