@@ -138,7 +138,7 @@ _KINDS: dict[type[BaseException], Problem] = {
 A kind that is not here is told as the nearest one above it.
 """
 
-_OPTION = re.compile(r"`?--(instruction|where|by|reader|query|like|regex|mode|index|k|read|merge|rename)\b`?")
+_OPTION = re.compile(r"`?--(instruction|where|by|reader|query|like|regex|mode|index|k|read|merge|rename|rerank)\b`?")
 _COMMAND = re.compile(r"\bretriever [a-z]+|--[a-z]")
 _SENTENCE_END = re.compile(r"(?<=[.;?!]) ")
 
@@ -168,11 +168,10 @@ def for_clients(hint: str) -> str:
 
 
 def result_for_clients(result: SearchResult) -> SearchResult:
-    """Return a result whose reader's fault is worded for clients."""
-    if result.reader_fault is None:
-        return result
-    problem = problem_of(result.reader_fault)
-    return replace(result, reader_fault=RetrieverError(problem.message, hint=problem.hint))
+    """Return a result whose faults of reader and reranker are worded for clients."""
+    worded = [fault and problem_of(fault) for fault in (result.reader_fault, result.rerank_fault)]
+    reader, rerank = (each and RetrieverError(each.message, hint=each.hint) for each in worded)
+    return replace(result, reader_fault=reader, rerank_fault=rerank)
 
 
 def made_for_clients(document: Mapping[str, Any]) -> dict[str, Any]:

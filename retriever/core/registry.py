@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from retriever.core.errors import RetrieverError
 
-Extra: TypeAlias = Literal["app", "chat", "eval", "mcp", "serve", "train"]
+Extra: TypeAlias = Literal["app", "chat", "eval", "mcp", "peers", "serve", "train"]
 
 _MEASURING = ("ir_measures", "matplotlib")
 _TOOLS = ("anyio", "mcp")
@@ -17,6 +17,7 @@ PACKAGES: Mapping[Extra, Sequence[str]] = {
     "chat": ("anyio", "httpx"),
     "eval": _MEASURING,
     "mcp": _TOOLS,
+    "peers": ("sentence_transformers",),
     "serve": ("fastapi", "fastapi_swagger", "uvicorn", "prometheus_client", "starlette", *_TOOLS),
     "train": _MEASURING,
 }

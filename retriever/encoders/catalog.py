@@ -14,6 +14,7 @@ from retriever.core.fingerprint import file_hash
 from retriever.core.paths import config_dir, make_folder, write_whole
 from retriever.core.plugins import Plugin, find_plugin, plugins
 from retriever.core.registry import nearest, resolve
+from retriever.encoders.answers.places import ENCODERS
 from retriever.encoders.answers.places import METHOD as CHAT_METHOD
 from retriever.encoders.checkpoint_config import read_checkpoint_config
 from retriever.encoders.methods import METHODS, SENTENCE_METHODS, EncoderOptions, build
@@ -151,7 +152,7 @@ def _prefixes() -> list[str]:
 
 def _built_in() -> set[str]:
     """Return the names that no other package can give to an encoder."""
-    return {*shipped(), *CATALOG, *_prefixes(), DEFAULT, SHIPPED, CHAT_METHOD}
+    return {*shipped(), *CATALOG, *_prefixes(), DEFAULT, SHIPPED, CHAT_METHOD, ENCODERS}
 
 
 def _shipped_folder(name: str) -> Path:
