@@ -169,9 +169,13 @@ def for_clients(hint: str) -> str:
 
 def result_for_clients(result: SearchResult) -> SearchResult:
     """Return a result whose faults of reader and reranker are worded for clients."""
-    worded = [fault and problem_of(fault) for fault in (result.reader_fault, result.rerank_fault)]
-    reader, rerank = (each and RetrieverError(each.message, hint=each.hint) for each in worded)
-    return replace(result, reader_fault=reader, rerank_fault=rerank)
+    if result.reader_fault is not None:
+        problem = problem_of(result.reader_fault)
+        result = replace(result, reader_fault=RetrieverError(problem.message, hint=problem.hint))
+    if result.rerank_fault is not None:
+        problem = problem_of(result.rerank_fault)
+        result = replace(result, rerank_fault=RetrieverError(problem.message, hint="Hits keep their usual order."))
+    return result
 
 
 def made_for_clients(document: Mapping[str, Any]) -> dict[str, Any]:
