@@ -59,7 +59,8 @@ def _load(source: ModelSource, device: str) -> Any:  # noqa: ANN401 - a CrossEnc
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
-        model = CrossEncoder(str(source.folder), device=str(pick_device(device)), local_files_only=True)
+        place = str(pick_device(device))
+        model = CrossEncoder(str(source.folder), device=place, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise EncoderError(f"{source.folder} cannot be loaded: {error}", hint="Name another cross-encoder.") from error
     if model.num_labels != 1:
