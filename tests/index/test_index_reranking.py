@@ -144,7 +144,7 @@ def test_equal_scores_leave_hits_in_their_order(make, scorer):
 
 REPLIES = {
     "one is missing": lambda usual: {"results": usual["results"][1:]},
-    "one comes twice": lambda usual: {"results": [*usual["results"][1:], usual["results"][1]]},
+    "one comes twice": lambda usual: {"results": [*usual["results"], {**usual["results"][0], "relevance_score": 0}]},
     "one too many": lambda usual: {"results": [*usual["results"], {"index": 5, "relevance_score": 1}]},
     "no numbers": lambda usual: {"results": [{**row, "relevance_score": "high"} for row in usual["results"]]},
     "not finite": lambda usual: {"results": [{**row, "relevance_score": float("nan")} for row in usual["results"]]},

@@ -115,7 +115,7 @@ def _scores(made: Any, count: int) -> list[float] | None:  # noqa: ANN401 - JSON
     scores: dict[object, float] = {}
     for row in rows:
         score = row.get("relevance_score", row.get("score")) if isinstance(row, dict) else None
-        if type(score) in (int, float) and math.isfinite(score):
+        if isinstance(score, int | float) and not isinstance(score, bool) and math.isfinite(score):
             scores[row.get("index")] = float(score)
     if len(rows) != count or scores.keys() != {*range(count)}:
         return None
