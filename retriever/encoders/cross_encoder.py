@@ -44,7 +44,12 @@ class CrossEncoderReranker:
         with _predicting:
             model = _load(self._source, self._device)
             pairs = [(query, text) for text in texts]
-            scores = [float(score) for score in model.predict(pairs, batch_size=_BATCH, show_progress_bar=False)]
+            try:
+                scores = [float(score) for score in model.predict(pairs, batch_size=_BATCH, show_progress_bar=False)]
+            except (RuntimeError, ValueError, IndexError) as error:  # memory is short, say
+                raise EncoderError(
+                    f"{self.place.name} cannot score the texts: {error}", hint="Try --device cpu, or a smaller model."
+                ) from error
         if not all(map(math.isfinite, scores)):
             raise EncoderError(f"{self.place.name} gives scores that are no numbers.", hint="Name another model.")
         return scores

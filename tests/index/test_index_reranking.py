@@ -341,6 +341,17 @@ def test_without_the_package_the_result_names_its_extra(make, tiny, monkeypatch)
     assert "retriever[peers]" in fault.hint
 
 
+def test_a_cross_encoder_that_runs_out_of_memory_leaves_the_hits_in_their_order(make, tiny, monkeypatch):
+    class Full:
+        def predict(self, pairs, **_):
+            raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(cross_encoder, "_load", lambda *_: Full())
+    result = search(make(device="cpu"), rerank=f"st:{tiny('cross-encoder')}")
+    assert "cannot score the texts: out of memory" in str(result.rerank_fault)
+    assert len(result.hits) == 5
+
+
 def test_scores_that_are_no_numbers_are_refused(tiny, monkeypatch):
     class Broken:
         def predict(self, pairs, **_):
