@@ -8,6 +8,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import (
     BertConfig,
     BertForMaskedLM,
+    BertForSequenceClassification,
     GPT2Config,
     GPT2LMHeadModel,
     LlamaConfig,
@@ -210,6 +211,16 @@ def build_bert(folder: Path) -> Path:
     return save(folder, BertForMaskedLM(config), tokenizer, special)
 
 
+def build_cross_encoder(folder: Path, labels: int = 1) -> Path:
+    """The tiny BERT with a head that gives one number a pair, or several."""
+    torch.manual_seed(8)
+    tokenizer = around(word_pieces(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]), "[CLS]", "[SEP]")
+    settings = shape(vocab_size=tokenizer.get_vocab_size(), max_position_embeddings=128, pad_token_id=0)
+    special = {"unk_token": "[UNK]", "pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    model = BertForSequenceClassification(BertConfig(**settings, num_labels=labels))
+    return save(folder, model, tokenizer, special)
+
+
 def build_sentence_transformer(folder: Path, bert: Path) -> Path:
     """The tiny BERT under stock sentence-transformers modules: mean pooling, then normalising."""
     from sentence_transformers import SentenceTransformer
@@ -227,6 +238,7 @@ BUILDERS = {
     "gpt2": build_gpt2,
     "roberta": build_roberta,
     "bert": build_bert,
+    "cross-encoder": build_cross_encoder,
     "modernbert": build_modernbert,
     "qwen3": build_qwen3,
 }

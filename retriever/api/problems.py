@@ -138,7 +138,7 @@ _KINDS: dict[type[BaseException], Problem] = {
 A kind that is not here is told as the nearest one above it.
 """
 
-_OPTION = re.compile(r"`?--(instruction|where|by|reader|query|like|regex|mode|index|k|read|merge|rename)\b`?")
+_OPTION = re.compile(r"`?--(instruction|where|by|reader|query|like|regex|mode|index|k|read|merge|rename|rerank)\b`?")
 _COMMAND = re.compile(r"\bretriever [a-z]+|--[a-z]")
 _SENTENCE_END = re.compile(r"(?<=[.;?!]) ")
 
@@ -168,11 +168,14 @@ def for_clients(hint: str) -> str:
 
 
 def result_for_clients(result: SearchResult) -> SearchResult:
-    """Return a result whose reader's fault is worded for clients."""
-    if result.reader_fault is None:
-        return result
-    problem = problem_of(result.reader_fault)
-    return replace(result, reader_fault=RetrieverError(problem.message, hint=problem.hint))
+    """Return a result whose faults of reader and reranker are worded for clients."""
+    if result.reader_fault is not None:
+        problem = problem_of(result.reader_fault)
+        result = replace(result, reader_fault=RetrieverError(problem.message, hint=problem.hint))
+    if result.rerank_fault is not None:
+        problem = problem_of(result.rerank_fault)
+        result = replace(result, rerank_fault=RetrieverError(problem.message, hint="Hits keep their usual order."))
+    return result
 
 
 def made_for_clients(document: Mapping[str, Any]) -> dict[str, Any]:

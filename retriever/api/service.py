@@ -92,14 +92,14 @@ class Service:
         """Return the names of the indexes that are there now."""
         return self.indexes.folder.names()
 
-    def index(self, name: str, *, reader: str | None = None) -> Index:
+    def index(self, name: str, *, reader: str | None = None, rerank: str | None = None) -> Index:
         """Return an index, open, for one request: its limits on what language models read are counted from here.
 
-        A client may name a reader that the index knows, and no new address.
+        A client may name a reader and a reranker that the index knows, and no new address or folder.
 
         Raises:
             UnknownIndexError: there is none of that name.
-            UsageError: the reader is none of the index's.
+            UsageError: the reader or the reranker is none of the index's.
         """
         try:
             index = limited(self.indexes.get(name), self._reading)
@@ -107,6 +107,9 @@ class Service:
             raise UnknownIndexError(f"There is no index {name!r} here.", hint="GET /indexes lists them.") from None
         if reader and reader not in (known := [DEFAULT, GIVEN, *index.teaching.readers()]):
             raise UsageError(f"{name} has no reader {reader!r}.", hint=f"Its readers: {', '.join(known)}.")
+        if rerank and rerank not in (used := index.rerankers()):
+            hint = f"Its rerankers: {', '.join(used)}." if used else "Who keeps the index can search with one first."
+            raise UsageError(f"{name} has no reranker {rerank!r}.", hint=hint)
         return index
 
     def status(self, name: str) -> dict[str, Any]:
@@ -287,7 +290,7 @@ class Service:
 
     def begin(self, name: str, request: SearchRequest) -> Answer:
         """Return the first answer to a search, with the reading for the settled one; errors as `search`."""
-        index = self.index(name, reader=request.reader)
+        index = self.index(name, reader=request.reader, rerank=request.rerank)
         key = (index.identity, request)
         under_way: list[Job] = []  # the one that goes on with these answers
 

@@ -22,11 +22,15 @@ app = typer.Typer(
 def list_models(json: JsonOption = False) -> None:
     """List the named encoders and the backbones that are installed.
 
+    Encoders of other packages are listed without being imported.
+
     Example: retriever models list
     """
-    from retriever.index.model_names import AT_FIRST_USE, WHEELS, is_installed, named
+    from retriever.index.model_names import AT_FIRST_USE, WHEELS, hidden_plugins, is_installed, named
 
     entries = named()
+    for note in hidden_plugins():
+        output.say(note)
     installed = {name: is_installed(name) for name in WHEELS}
     if json:
         encoders = [{"name": name, "spec": entry.spec, "summary": entry.summary} for name, entry in entries.items()]

@@ -4,6 +4,7 @@ import math
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
@@ -15,7 +16,7 @@ from retriever.cli import output
 from retriever.cli.options import DEFAULT_INDEX, DeviceOption, ExplainOption, IndexOption, JsonOption
 from retriever.cli.reading import Reading, say_known
 from retriever.cli.verdicts import say_verdict
-from retriever.core.errors import ReadingLimitError, UsageError
+from retriever.core.errors import EncoderError, ReadingLimitError, UsageError
 from retriever.core.requests import SearchRequest
 from retriever.core.text import printable, shortened
 from retriever.forms import command_options, made
@@ -63,6 +64,9 @@ def search(
     with reading.opened(index, device) as opened:
         reading.begin(opened, requests[0].instruction or "", requests[0].reader, required=False)
         requests = [replace(request, reader=None) for request in requests]  # it serves by now, or the answer was no
+        if requests[0].rerank:
+            with suppress(EncoderError):  # of its name or address, which the result holds
+                reading.permit(opened, requests[0].rerank)
         if complete:
             _complete(opened, requests[0])
         if several:
@@ -135,17 +139,20 @@ def _render(opened: "Index", results: list["SearchResult"], *, explain: bool) ->
 
 
 def _say_fault(opened: "Index", results: list["SearchResult"]) -> None:
-    """Say why the language model that serves the instruction cannot be asked; nothing where it can."""
+    """Say why the language model that serves the instruction, or the reranker, cannot be asked."""
     fault = next((result.reader_fault for result in results if result.reader_fault), None)
     told = isinstance(fault, ReadingLimitError) and opened.teaching.spent.unread  # in the line on what was spent
     if fault is not None and not told:
         output.say(printable(f"The reader cannot be asked: {fault}"))
+    if fault := next((result.rerank_fault for result in results if result.rerank_fault), None):
+        output.say(printable(f"The hits are not reranked: {fault}"))
 
 
 def _header(result: "SearchResult") -> str:
     """Return how many hits there are, and how they were found."""
     found_by = _FOUND_BY[result.mode] if result.query or result.mode != "lexical" else "by number of matches"
-    return f"{output.counted(len(result.hits), 'hit')}, {found_by}"
+    by = "" if result.reranked_by is None else printable(f", reranked by {result.reranked_by}")
+    return f"{output.counted(len(result.hits), 'hit')}, {found_by}{by}"
 
 
 def _read(opened: "Index", result: "SearchResult") -> str:
@@ -178,7 +185,8 @@ def _render_hits(hits: Sequence["Hit"], *, explain: bool = False) -> None:
 
 def _scores(hit: "Hit") -> str:
     """Return the numbers of a hit: the one that orders the hits, and those that it is made of."""
-    parts = [f"score {hit.fused:.3f}"]
+    parts = [] if hit.rerank_score is None else [f"reranked {hit.rerank_score:.3f}"]
+    parts.append(f"score {hit.fused:.3f}")
     if hit.score is not None:
         # Rounded down, since 99.99 is not 100.
         closer = "" if hit.percentile is None else f" (above {math.floor(10 * hit.percentile) / 10:.1f} % of pairs)"

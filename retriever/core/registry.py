@@ -20,6 +20,7 @@ PACKAGES: Mapping[Extra, Sequence[str]] = {
     "chat": ("anyio", "httpx"),
     "eval": _MEASURING,
     "mcp": _TOOLS,
+    "peers": ("sentence_transformers",),
     "serve": ("fastapi", "fastapi_swagger", "uvicorn", "prometheus_client", "starlette", *_TOOLS),
     "train": _MEASURING,
 }

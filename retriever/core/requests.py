@@ -23,6 +23,12 @@ READER = (
 )
 """The help of a reader that is named by who keeps the index."""
 
+RERANK = (
+    "Reranker that orders the first hits anew: st:FOLDER (a cross-encoder of sentence-transformers) or http:URL#MODEL "
+    "(an endpoint)."
+)
+"""The help of a reranker."""
+
 _NEEDS_QUERY = ("instruction", "mode", "steps", "reader")
 """Options of a search by vectors or words, which have no meaning where a regular expression stands alone."""
 
@@ -63,6 +69,7 @@ class SearchRequest:
         "Have the language model that serves the question judge the first answers against the query.",
         advanced=True,
     )
+    rerank: str | None = option(None, RERANK, advanced=True)
     steps: int | None = option(None, "K soft tokens for the query (GIRCSE).", least=1, public=False)
 
     def __post_init__(self) -> None:
@@ -70,7 +77,7 @@ class SearchRequest:
         for name in ("query", "instruction"):
             given = getattr(self, name)
             object.__setattr__(self, name, None if given is None else composed(given))
-        for name in ("instruction", "where", "reader"):
+        for name in ("instruction", "where", "reader", "rerank"):
             given = (getattr(self, name) or "").strip()
             object.__setattr__(self, name, given or None)
         if self.query is not None and is_blank(self.query):
@@ -90,6 +97,7 @@ class SearchRequest:
             )
         if self.reader is not None and self.instruction is None:
             raise UsageError("A reader needs an instruction.", hint='Add one: --instruction "What broke?"')
+        self._check_reranker()
         if self.regex is not None:
             TextPattern(self.regex)
 
@@ -100,6 +108,17 @@ class SearchRequest:
             require(each.type, **{each.name: given})
             if each.plain_type is int and given is not None:
                 object.__setattr__(self, each.name, int(given))
+
+    def _check_reranker(self) -> None:
+        if self.rerank is None:
+            return
+        if not self.rerank.startswith(("st:", "http:")) or self.rerank.startswith("http://"):
+            raise UsageError(
+                f"{self.rerank!r} is no name of a reranker.",
+                hint="Say st:FOLDER, or http:URL#MODEL with the whole URL: http:https://HOST/v1#MODEL.",
+            )
+        if self.query is None:
+            raise UsageError("rerank needs a query.", hint="Give a query, or leave it out.")
 
     def _check_subject(self) -> None:
         """Refuse a search for nothing or for two things, and options that need a query where there is none."""
@@ -191,6 +210,7 @@ class SearchOptions:
         rounds: how often a search under an instruction reads on, a budget each time, until its hits no longer change.
         costly_texts: texts of a round of a reader of which each text costs money or seconds.
         costly_rounds: rounds of such a reader.
+        reranked: hits that a reranker reads, from the first.
 
     Raises:
         UsageError: a number is out of its range.
@@ -208,10 +228,12 @@ class SearchOptions:
     rounds: int = 3
     costly_texts: int = 20
     costly_rounds: int = 3
+    reranked: int = 30
 
     def __post_init__(self) -> None:
+        numbers = self.candidates, self.token_budget, self.rounds, self.costly_texts, self.costly_rounds, self.reranked
         if (
-            min(self.candidates, self.token_budget, self.rounds, self.costly_texts, self.costly_rounds) < 1
+            min(numbers) < 1
             or self.prompt_tokens < 0
             or not 0 <= self.typical_share <= 1
             or min(self.word_weight, self.plain_weight, self.unfollowed_plain_weight) < 0

@@ -35,6 +35,7 @@ class Hit:
         equal: ids of the other documents with this text that the filter accepts, ascending.
         part: where in its text the part is that was found: that part's place, or that of the window of a long text that
             is nearer to the query than the whole. None where the whole was found, or words alone.
+        rerank_score: what a reranker gave for the query and this text; None where none read it.
     """
 
     document: Document
@@ -47,6 +48,12 @@ class Hit:
     unit: Document | None = None
     equal: Sequence[str] = ()
     part: Span | None = None
+    rerank_score: float | None = None
+
+    @property
+    def passage(self) -> str:
+        """What was found of the text: the part, or the whole."""
+        return self.document.text if self.part is None else self.document.text[self.part.start : self.part.end]
 
     @property
     def equal_json(self) -> dict[str, Any]:
@@ -64,9 +71,7 @@ class Hit:
     @property
     def part_json(self) -> dict[str, Any] | None:
         """The documented JSON object of the part."""
-        if self.part is None:
-            return None
-        return {**asdict(self.part), "text": self.document.text[self.part.start : self.part.end]}
+        return None if self.part is None else {**asdict(self.part), "text": self.passage}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +129,8 @@ class SearchResult:
         known_answers: the answers that its filter looks at; None where the filter asks for none.
         reader_fault: why the language model that serves the instruction cannot be asked: hits are of the answers that
             are stored. None where it can, or need not.
+        reranked_by: name of the reranker whose scores order the first hits; None where none does.
+        rerank_fault: why a reranker that was asked for does not; None elsewhere.
     """
 
     query: str
@@ -139,6 +146,8 @@ class SearchResult:
     settling: Settling | None = None
     known_answers: KnownAnswers | None = None
     reader_fault: RetrieverError | None = None
+    reranked_by: str | None = None
+    rerank_fault: RetrieverError | None = None
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -171,6 +180,7 @@ class SearchResult:
                     "id": hit.document.id,
                     "score": None if hit.score is None else round(hit.score, 6),
                     "fused": round(hit.fused, 6),
+                    "rerank_score": None if hit.rerank_score is None else round(hit.rerank_score, 6),
                     "dense_rank": hit.dense_rank,
                     "lexical_rank": hit.lexical_rank,
                     "text": hit.document.text,
@@ -188,6 +198,8 @@ class SearchResult:
             "verdict": None if self.verdict is None else self.verdict.to_json(),
             "known_answers": None if self.known_answers is None else asdict(self.known_answers),
             "reader_fault": None if self.reader_fault is None else str(self.reader_fault),
+            "reranked_by": self.reranked_by,
+            "rerank_fault": None if self.rerank_fault is None else str(self.rerank_fault),
         }
 
 

@@ -1,4 +1,4 @@
-"""Names of encoders: shipped models, those of the table below, ``METHOD:BACKBONE``, or a checkpoint folder.
+"""Names of encoders: shipped models, the table below, ``METHOD:BACKBONE``, encoders of other packages, or checkpoints.
 
 ``default`` is the shipped model, or the checkpoint that the user promoted. A promotion is a pointer in the user's
 configuration: the folder's path and its manifest's hash, which stands for every file of the checkpoint.
@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING
 from retriever.core.errors import CheckpointError, EncoderError, UsageError
 from retriever.core.fingerprint import file_hash
 from retriever.core.paths import config_dir, make_folder, write_whole
+from retriever.core.plugins import Plugin, find_plugin, plugins
 from retriever.core.registry import nearest, resolve
+from retriever.encoders.answers.places import ENCODERS
 from retriever.encoders.answers.places import METHOD as CHAT_METHOD
 from retriever.encoders.checkpoint_config import read_checkpoint_config
 from retriever.encoders.methods import METHODS, SENTENCE_METHODS, EncoderOptions, build
 from retriever.encoders.model_options import with_absolute_folder
+from retriever.encoders.plugins import load_plugin
 from retriever.encoders.sources import CONFIG, MANIFEST, MODULES
 from retriever.encoders.wheels import WHEELS
 
@@ -56,7 +59,7 @@ def shipped() -> list[str]:
 
 
 def named() -> dict[str, CatalogEntry]:
-    """Return every name and what it stands for now: the user's default, shipped models, the table's rest."""
+    """Return every name and what it stands for now: the user's default, shipped models, the table, other packages'."""
     entries = {}
     for name in shipped():
         config = json.loads((SHIPPED_FOLDER / name / CONFIG).read_text())
@@ -65,7 +68,22 @@ def named() -> dict[str, CatalogEntry]:
     entries |= CATALOG
     if promotion := read_promotion():
         entries[DEFAULT] = CatalogEntry(str(promotion.folder), "made the default by `retriever models promote`")
-    return entries
+    own = _built_in()
+    return entries | {
+        plugin.name: CatalogEntry(plugin.name, f"by {plugin.origin}")
+        for plugin in plugins("encoder")
+        if plugin.name not in own
+    }
+
+
+def hidden_plugins() -> list[str]:
+    """Return a sentence for each encoder of another package whose name is taken."""
+    own = _built_in()
+    return [
+        f"The encoder {plugin.name!r} of {plugin.origin} is not used: retriever has one of that name."
+        for plugin in plugins("encoder")
+        if plugin.name in own
+    ]
 
 
 def resolve_name(name: str) -> str:
@@ -73,8 +91,10 @@ def resolve_name(name: str) -> str:
 
     Folders are absolute.
 
+    An encoder of another package is called ``NAME`` or ``NAME:MODEL``.
+
     Raises:
-        EncoderError: nothing of that name is known; the nearest name is suggested.
+        EncoderError: nothing of that name is known, and the nearest name is suggested; or two packages bring it.
         UsageError: it is a language model behind an endpoint.
         CheckpointError: it is ``default``, and the folder that was made the default is gone or changed.
     """
@@ -95,6 +115,8 @@ def resolve_name(name: str) -> str:
             f"{name} is a language model, which is no encoder: it answers the questions of an index.",
             hint=f"Say --reader {name} with a search or cluster under an instruction.",
         )
+    if find_encoder(name):
+        return name
     folder = Path(name).expanduser()
     if (folder / CONFIG).is_file():
         return str(folder.resolve())
@@ -105,22 +127,36 @@ def resolve_name(name: str) -> str:
         )
     raise EncoderError(
         f"Unknown encoder {name!r}.",
-        hint=f"{nearest(name, [*shipped(), *CATALOG])} Otherwise METHOD:BACKBONE or a checkpoint folder; "
-        "see `retriever models list`.",
+        hint=f"{nearest(name, named())} Otherwise METHOD:BACKBONE or a checkpoint folder; see `retriever models list`.",
     )
 
 
 def checkpoint_folder(spec: str) -> Path | None:
     """Return the checkpoint folder behind a resolved name, or None where it names a method and a backbone."""
     method, colon, rest = spec.partition(":")
-    if colon and method in _prefixes():
-        return None
-    return _shipped_folder(rest) if colon and method == SHIPPED else Path(spec)
+    if colon and method == SHIPPED:
+        return _shipped_folder(rest)
+    return Path(spec) if Path(spec).is_absolute() else None
+
+
+def find_encoder(spec: str) -> Plugin | None:
+    """Return the encoder of another package that ``NAME`` or ``NAME:MODEL`` names; None for our own and for none.
+
+    Raises:
+        EncoderError: several packages bring one of that name.
+    """
+    name = spec.partition(":")[0]
+    return None if name in _built_in() or Path(name).name != name else find_plugin("encoder", name)
 
 
 def _prefixes() -> list[str]:
     """List the names that can stand before the colon of ``METHOD:MODEL``."""
     return [*METHODS, *SENTENCE_METHODS]
+
+
+def _built_in() -> set[str]:
+    """Return the names that no other package can give to an encoder."""
+    return {*shipped(), *CATALOG, *_prefixes(), DEFAULT, SHIPPED, CHAT_METHOD, ENCODERS}
 
 
 def _shipped_folder(name: str) -> Path:
@@ -146,7 +182,7 @@ def load_encoder(
         settings: fields of `EncoderOptions`; None leaves one at its default, or at what a checkpoint says.
 
     Raises:
-        EncoderError: it is unknown, or its packages or files are missing.
+        EncoderError: it is unknown, its packages or files are missing, or another package brings it and it does not do.
         UsageError: it is a language model behind an endpoint, which answers questions and encodes nothing.
         CheckpointError: a file differs from its recorded hash.
     """
@@ -158,6 +194,8 @@ def load_encoder(
     if method in SENTENCE_METHODS:
         made: Encoder = resolve(SENTENCE_METHODS[method])(spec, config or model, options, device=device, dtype=dtype)
         return made
+    if config is None and (plugin := find_encoder(spec)):
+        return load_plugin(plugin, spec, options, device=device, dtype=dtype)
     from retriever.encoders.backbone import load_backbone
     from retriever.encoders.checkpoint import load_prompt_checkpoint
 

@@ -3,11 +3,13 @@
 Which backend builds them, and how, is chosen once and remembered by the index (`IndexType`, `remember`).
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from retriever.core.errors import RetrieverError
 from retriever.core.requests import IndexType
 from retriever.core.types import JSON, Embeddings
 from retriever.index.sources.catalog import sources_of
@@ -23,6 +25,10 @@ _CHOICES = ("backend", "location", "factory", "min_recall")
 
 CHOSEN = "vector_index"
 """The setting that holds what was chosen of `BuildOptions`."""
+
+_PLUGINS = "plugins"  # in that setting: names of other packages' backends that were ever chosen
+
+_log = logging.getLogger(__name__)
 
 
 def build_options(store: Store) -> BuildOptions:
@@ -50,6 +56,7 @@ def remember(store: Store, chosen: IndexType | None, folder: Path, dims: Iterabl
     wanted = {**(before if isinstance(before, dict) else {}), **named}
     if "location" in named:
         wanted["folder"] = folder_mark(folder)
+        wanted[_PLUGINS] = sorted({*_plugins_used(before), str(wanted["backend"])} - BACKENDS.keys())
     options = _options(wanted)
     backend = open_backend(options.backend, folder)
     for dim in dims:
@@ -58,12 +65,11 @@ def remember(store: Store, chosen: IndexType | None, folder: Path, dims: Iterabl
 
 
 def build_here(store: Store) -> None:
-    """Forget a server that vector indexes were built on: a database from elsewhere does not choose who gets vectors."""
+    """Forget a server or another package that built vector indexes: a database from elsewhere does not choose these."""
     chosen = store.settings.get(CHOSEN)
-    if isinstance(chosen, dict) and chosen.get("location"):
-        store.settings.set(
-            CHOSEN, {key: value for key, value in chosen.items() if key not in ("backend", "location", "folder")}
-        )
+    if isinstance(chosen, dict) and (chosen.get("location") or build_options(store).backend not in BACKENDS):
+        forgotten = ("backend", "location", "folder", _PLUGINS)
+        store.settings.set(CHOSEN, {key: value for key, value in chosen.items() if key not in forgotten})
 
 
 def build_outgrown(store: Store, views: Iterable[View], folder: Path, device: str = "auto") -> None:
@@ -97,7 +103,7 @@ def build_generation(store: Store, view: View, folder: Path, device: str = "auto
     if not len(ids):
         store.generations.retire(view.view_id)
         forget_obsolete(store, view)
-        clear_view(folder, view.view_id)
+        clear_view(store, folder, view.view_id)
         return None
     options, started = build_options(store), time.perf_counter()
     batches = _Scanned(lambda: store.vectors.scan_indexed(view.view_id, through=watermark))
@@ -109,18 +115,23 @@ def build_generation(store: Store, view: View, folder: Path, device: str = "auto
     with store.transaction():
         generation = store.generations.activate(view.view_id, stored)
         forget_obsolete(store, view)
-    clear_view(folder, view.view_id, backend=options.backend, keep=[built.handle])
+    clear_view(store, folder, view.view_id, backend=options.backend, keep=[built.handle])
     return generation
 
 
-def clear_view(folder: Path, view_id: int, *, backend: str = "", keep: Sequence[Handle] = ()) -> None:
+def clear_view(store: Store, folder: Path, view_id: int, *, backend: str = "", keep: Sequence[Handle] = ()) -> None:
     """Remove what any backend holds for a view but the indexes to keep, which are of the backend of a name.
 
     Raises:
         IndexDamagedError: the view's folder is a link.
     """
-    for name in BACKENDS:
-        open_backend(name, folder).remove(view_id, keep=keep if name == backend else ())
+    for name in [*BACKENDS, *_plugins_used(store.settings.get(CHOSEN))]:
+        try:
+            opened = open_backend(name, folder)
+        except RetrieverError as error:
+            _log.warning("Old vector indexes of %s were not removed. %s", name, error)
+            continue
+        opened.remove(view_id, keep=keep if name == backend else ())
 
 
 def forget_obsolete(store: Store, view: View) -> None:
@@ -128,6 +139,12 @@ def forget_obsolete(store: Store, view: View) -> None:
     for old in store.generations.obsolete():
         if old.view_id == view.view_id:
             store.generations.forget(old.generation_id)
+
+
+def _plugins_used(chosen: JSON) -> list[str]:
+    """Return the names of other packages' backends that were ever chosen."""
+    names = chosen.get(_PLUGINS) if isinstance(chosen, dict) else None
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
 def _options(chosen: JSON) -> BuildOptions:

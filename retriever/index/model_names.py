@@ -4,6 +4,7 @@ from retriever.core.fingerprint import file_hash
 from retriever.encoders.catalog import DEFAULT as DEFAULT
 from retriever.encoders.catalog import SHIPPED as SHIPPED
 from retriever.encoders.catalog import checkpoint_folder
+from retriever.encoders.catalog import hidden_plugins as hidden_plugins
 from retriever.encoders.catalog import named as named
 from retriever.encoders.catalog import read_promotion as read_promotion
 from retriever.encoders.catalog import resolve_name as resolve_name

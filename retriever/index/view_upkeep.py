@@ -75,7 +75,7 @@ def evict(store: Store, folder: Path, limit: int) -> None:
                 shrunk += views
                 excess -= count * each
     for view in shrunk:
-        clear_view(folder, view.view_id)
+        clear_view(store, folder, view.view_id)
         forget_obsolete(store, view)
 
 
@@ -110,7 +110,7 @@ def clear_dropped(store: Store, folder: Path) -> None:
     known = {view.view_id for view in store.views.all()}
     for old in sorted(folder_within(folder, "views").glob("*")):
         if old.is_dir() and not old.is_symlink() and old.name.isdecimal() and int(old.name) not in known:
-            clear_view(folder, int(old.name))
+            clear_view(store, folder, int(old.name))
             with suppress(OSError):  # something lies there that is not ours
                 old.rmdir()
     for generation in store.generations.obsolete():

@@ -1,9 +1,9 @@
-"""What is being asked of language models, what was spent on it, and which models the index met."""
+"""What is being asked of models at endpoints, what was spent on it, which the index met, and what rerankers gave."""
 
 import os
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from retriever.core.types import Ids
 from retriever.store.answers import AnswerTable
@@ -133,3 +133,33 @@ class ReplyTable(Table):
     def put(self, model: str, call: bytes, reply: str) -> None:
         """Keep a reply; a later one takes its place."""
         self._db.record("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", (model, call, reply, utc_now()))
+
+
+class RerankedTable(Table):
+    """What rerankers gave for queries and texts."""
+
+    def get(self, reranker: str, calls: Mapping[bytes, bytes]) -> dict[bytes, float]:
+        """Return the scores that are kept of calls, which are given with the hashes of their texts, by their hashes."""
+        scores: dict[bytes, float] = {}
+        for call, text in calls.items():
+            row = self._db.row(
+                "SELECT score FROM reranked WHERE reranker = ? AND call = ? AND hash = ?", (reranker, call, text)
+            )
+            scores |= {} if row is None else {call: float(row[0])}
+        return scores
+
+    def put(self, reranker: str, rows: Sequence[tuple[bytes, bytes, float]]) -> None:
+        """Keep scores, with the hash of the call and of its text; of a text that is gone none is kept."""
+        with self._db.writing(data=False):
+            self._db.write_many(
+                "INSERT OR REPLACE INTO reranked SELECT ?, ?, hash, ? FROM contents WHERE hash = ?",
+                [(reranker, call, score, text) for call, text, score in rows],
+            )
+
+    def names(self) -> list[str]:
+        """Return the names of the rerankers that scores are kept of, sorted."""
+        return [row[0] for row in self._db.rows("SELECT DISTINCT reranker FROM reranked ORDER BY reranker")]
+
+    def clear(self) -> None:
+        """Forget all scores."""
+        self._db.record("DELETE FROM reranked")

@@ -10,7 +10,7 @@ from retriever.core.contexts import Closing
 from retriever.core.errors import IndexDamagedError, IndexNotFoundError, RetrieverError
 from retriever.core.paths import make_folder, sync_directory
 from retriever.store.answers import AnswerTable
-from retriever.store.asking import ClaimTable, LanguageModelTable, ReplyTable, SpendingTable
+from retriever.store.asking import ClaimTable, LanguageModelTable, ReplyTable, RerankedTable, SpendingTable
 from retriever.store.checksums import Seals
 from retriever.store.clusterings import ClusteringTable, EditTable
 from retriever.store.connection import Connections, connect
@@ -58,6 +58,7 @@ class Store(Closing):
         self.spending = SpendingTable(connections)
         self.language_models = LanguageModelTable(connections)
         self.replies = ReplyTable(connections)
+        self.reranked = RerankedTable(connections)
         self.runs = Runs(connections)
         self.settings = Settings(connections)
         self.clusterings = ClusteringTable(connections)

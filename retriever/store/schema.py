@@ -12,7 +12,7 @@ from pathlib import Path
 from retriever.core.errors import IndexNotFoundError, InputError, SchemaError
 from retriever.store.connection import Connections, connect, explain
 
-VERSION = 6
+VERSION = 7
 """Version of the tables below; the database holds it as its ``user_version``."""
 
 _TABLES = f"""
@@ -145,6 +145,15 @@ CREATE TABLE replies (
     made TEXT NOT NULL,
     PRIMARY KEY (model, call)
 ) STRICT;
+-- What rerankers gave for a query and a text.
+CREATE TABLE reranked (
+    reranker TEXT NOT NULL,   -- name
+    call BLOB NOT NULL,       -- hash of its fingerprint, instruction, query and the part of the text that it read
+    hash BLOB NOT NULL REFERENCES contents (hash) ON DELETE CASCADE,
+    score REAL NOT NULL,
+    PRIMARY KEY (reranker, call, hash)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX reranked_by_content ON reranked (hash);
 -- How far the random order of texts was read for a view: texts are drawn whose number is at most the threshold.
 CREATE TABLE samples (
     view_id INTEGER NOT NULL REFERENCES views (view_id) ON DELETE CASCADE,

@@ -12,7 +12,8 @@ from typing import Any, Protocol, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.core.errors import IndexDamagedError, UsageError
+from retriever.core.errors import IndexDamagedError, RetrieverError, UsageError
+from retriever.core.plugins import find_plugin, plugins
 from retriever.core.protocols import VectorIndex
 from retriever.core.registry import nearest, resolve
 from retriever.core.types import JSON, Embeddings, Ids
@@ -25,6 +26,9 @@ BACKENDS = {
     "exact": "retriever.vectors.exact:ExactBackend",
     "milvus": "retriever.vectors.milvus.backend:MilvusBackend",
 }
+"""Our own backends by name, which no other package's can take; `open_backend` finds both."""
+
+_METHODS = ("require", "build", "open", "hold", "check", "remove")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,7 @@ class BuildOptions:
     """Settings of the vector index to build.
 
     Attributes:
-        backend: a name of `BACKENDS`.
+        backend: a name of `BACKENDS` or of a backend that another package brings.
         location: the server's address, for backends that have one; empty for this machine.
         factory: a FAISS factory string or Milvus's name of an index type, or auto by size; exact ignores it.
         min_recall: recall@10 against exact search that an approximate index has to reach.
@@ -90,7 +94,7 @@ class ListedIndex(VectorIndex, Protocol):
 class VectorBackend(Protocol):
     """Builds, opens, checks and removes the vector indexes of one index folder.
 
-    A class in `BACKENDS` is made with the index's folder and the device to search on (``auto``, ``cpu``, ``cuda``).
+    Its class is made with the index's folder and the device to search on (``auto``, ``cpu``, ``cuda``).
     """
 
     def require(self, dim: int, options: BuildOptions) -> None:
@@ -141,11 +145,24 @@ def open_backend(name: str, folder: Path, device: str = "auto") -> VectorBackend
 
     Raises:
         UsageError: there is none of that name; the nearest is suggested.
-        RetrieverError: its package is missing; the hint has the pip line.
+        RetrieverError: its package is missing, and the hint has the pip line; or another package brings it and it does
+            not do.
     """
-    if name not in BACKENDS:
-        raise UsageError(f"There is no vector backend {name!r}.", hint=nearest(name, BACKENDS))
-    return cast("VectorBackend", resolve(BACKENDS[name])(folder, device))
+    if name in BACKENDS:
+        return cast("VectorBackend", resolve(BACKENDS[name])(folder, device))
+    plugin = find_plugin("vector backend", name)
+    if plugin is None:
+        known = [*BACKENDS, *(other.name for other in plugins("vector backend"))]
+        raise UsageError(f"There is no vector backend {name!r}.", hint=nearest(name, known))
+    kind = plugin.load()
+    if lacking := [method for method in _METHODS if not callable(getattr(kind, method, None))]:
+        raise plugin.fault(f"has no method {' and no '.join(lacking)}")
+    try:
+        return cast("VectorBackend", kind(folder, device))
+    except RetrieverError:
+        raise
+    except Exception as error:
+        raise plugin.fault(f"cannot be opened ({type(error).__name__}: {error})") from error
 
 
 def text_of(handle: Handle, key: str) -> str:

@@ -20,9 +20,11 @@ SEARCH = [
     "verdict",
     "known_answers",
     "reader_fault",
+    "reranked_by",
+    "rerank_fault",
 ]
-HIT = ["rank", "id", "score", "fused", "dense_rank", "lexical_rank", "text", "unit", "part", "metadata", "words"]
-HIT += ["percentile", "equal"]
+HIT = ["rank", "id", "score", "fused", "rerank_score", "dense_rank", "lexical_rank", "text", "unit", "part"]
+HIT += ["metadata", "words", "percentile", "equal"]
 
 
 def ids(ran):
@@ -100,11 +102,12 @@ def test_search_json_has_the_documented_keys_and_values(indexed):
     assert document == {
         "schema_version": 1, "query": "kettle", "instruction": "", "view": 1, "path": "base", "mode": "dense",
         "steps": None, "settling": None, "verdict": None, "known_answers": None, "reader_fault": None,
+        "reranked_by": None, "rerank_fault": None,
     }  # fmt: skip
     cosine = pytest.approx(2 / 6**0.5, abs=1e-3)
     assert hits[0] == {
-        "rank": 1, "id": "r1", "score": cosine, "fused": cosine, "dense_rank": 1, "lexical_rank": None,
-        "text": "The kettle broke.", "unit": None, "part": None,
+        "rank": 1, "id": "r1", "score": cosine, "fused": cosine, "rerank_score": None, "dense_rank": 1,
+        "lexical_rank": None, "text": "The kettle broke.", "unit": None, "part": None,
         "metadata": {"stars": 1, "category": "kitchen"}, "words": ["kettle", "broke"], "percentile": None,
         "equal": {"count": 0, "ids": []},
     }  # fmt: skip

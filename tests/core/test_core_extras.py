@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 OPTIONAL = sorted({name for names in PACKAGES.values() for name in names})
 LAZY = {
+    ("retriever.encoders.cross_encoder", "sentence_transformers"),
     ("retriever.encoders.sentence_encoder", "sentence_transformers"),
     ("retriever.encoders.export.sentence_folder", "sentence_transformers"),
     ("retriever.index.workers.ray_pool", "ray"),

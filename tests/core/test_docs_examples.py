@@ -1,5 +1,8 @@
+import json
+import os
 import re
 import sqlite3
+import subprocess
 import sys
 from pathlib import Path
 
@@ -59,7 +62,7 @@ def real_model():
 
 def test_every_listing_is_run_here():
     names = {name for page in DOCS.glob("*.md") for name in listings(page.name)}
-    encoders = {"last_two.py", "try_last_two.py", "letters.py", "checkpoint.py", "use_export.py"}
+    encoders = {"last_two.py", "try_last_two.py", "letters.py", "checkpoint.py", "use_export.py", "hashed_words.py"}
     assert names == encoders | {"readable.py", "try_readable.py", "add.py", "back.py", "search.py"}
     fences = sum(page.read_text(encoding="utf-8").count("```python") for page in DOCS.glob("*.md"))
     assert fences == len(names)
@@ -131,6 +134,44 @@ def test_an_index_is_built_with_the_readable_backend(here):
     assert verify(here / "index").whole
     file.write_text("")
     assert [one.artefact for one in verify(here / "index").findings] == [f"views/1/{file.name}"]
+
+
+@pytest.fixture
+def wheel(here):
+    """Build the wheel of the page's package from its two files."""
+    page = (DOCS / "add-an-encoder.md").read_text(encoding="utf-8")
+    (settings,) = re.findall(r"^```toml\n# pyproject.toml\n(.*?)^```$", page, re.M | re.S)
+    module = listings("add-an-encoder.md")["hashed_words.py"]
+    assert len([line for line in (settings + module).splitlines() if line.strip()]) <= 40
+    source = here / "source"
+    source.mkdir()
+    (source / "pyproject.toml").write_text(settings, encoding="utf-8")
+    (source / "hashed_words.py").write_text(module, encoding="utf-8")
+    build = f"from setuptools.build_meta import build_wheel; build_wheel({str(here)!r})"
+    subprocess.run([sys.executable, "-c", build], cwd=source, check=True, capture_output=True)
+    (built,) = here.glob("*.whl")
+    return built
+
+
+def test_the_wheel_of_the_page_is_found_by_its_name_and_indexes_and_searches(wheel, here):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(wheel), os.environ["PYTHONPATH"]])}
+
+    def retriever(*argv):
+        command = [sys.executable, "-c", "from retriever.cli.main import run; run()", *argv, "--json"]
+        ran = subprocess.run(command, env=environment, cwd=here, capture_output=True, text=True)
+        assert ran.returncode == 0, ran.stderr
+        return json.loads(ran.stdout)
+
+    texts = ["red kettle", "blue lamp", "green kettle, green lamp"]
+    rows = [{"id": str(n), "text": text} for n, text in enumerate(texts)]
+    (here / "corpus.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    listed = {row["name"]: row["summary"] for row in retriever("models", "list")["encoders"]}
+    assert listed["hashed-words"] == "by the package retriever-hashed-words 1.0"
+    retriever("index", "corpus.jsonl", "--index", "made", "--encoder", "hashed-words:512", "--base", "none")
+    assert retriever("status", "--index", "made")["encoder"]["name"] == "hashed-words:512"
+    for question, first in {"red or blue": ["0"], "lamp": ["1", "2"]}.items():
+        search = ("search", "red lamp", "--index", "made", "--mode", "dense", "-k", "1", "--instruction", question)
+        assert retriever(*search)["hits"][0]["id"] in first
 
 
 @pytest.mark.model

@@ -133,8 +133,8 @@ DOORS = {
     "tool": (by_tool, of_tool, set()),
     "LangChain": (by_langchain, lambda _: set(LangChainRetriever.model_fields), {"query", "like"}),
     "LlamaIndex": (by_llama_index, lambda _: parameters(LlamaRetriever), {"query", "like"}),
-    # The filters of all pages; and a reader by a button alone, so that a link makes nobody send texts.
-    "page": (by_page, lambda _: of_page(), {"where", "reader"}),
+    # The filters of all pages; and a reader by a button alone, so that a link sends no texts. It reranks nothing.
+    "page": (by_page, lambda _: of_page(), {"where", "reader", "rerank"}),
     "Python": (lambda folder, *_: found_in(folder), lambda _: parameters(Index.search), set()),
 }
 """By name: a search for QUERY in the index of a folder, the options offered, and those the door fills in itself."""

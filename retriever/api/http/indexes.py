@@ -105,6 +105,7 @@ class FoundHit(BaseModel):
     id: str
     score: float | None
     fused: float
+    rerank_score: float | None
     dense_rank: int | None
     lexical_rank: int | None
     text: str
@@ -158,6 +159,8 @@ class SearchAnswer(BaseModel):
     reader_fault: str | None = Field(
         description="Why the language model that serves the instruction read no further: hits go by stored answers."
     )
+    reranked_by: str | None = Field(description="The reranker whose scores order the first hits; null where none does.")
+    rerank_fault: str | None = Field(description="Why the reranker that was named does not order the hits.")
     next: str | None = Field(
         description="Of a first answer, the address of the job that reads texts for the settled one; else null."
     )

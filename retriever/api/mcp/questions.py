@@ -62,6 +62,7 @@ async def search(context: ToolContext, *, index: IndexName = "", **options: obje
         subject = {key: getattr(request, key) for key in ("query", "like", "regex")}
         subject = {key: bounded.text(value) for key, value in subject.items() if value is not None}
         kept: dict[str, Any] = {key: document[key] for key in ("instruction", "path", "mode", "reader_fault")}
+        kept |= {key: document[key] for key in ("reranked_by", "rerank_fault") if document[key] is not None}
         kept["verdict"] = None if result.verdict is None else verdict_of(result.verdict)
         kept |= {"status": "done"} if answer.reading is None else _settling(answer.reading)
         kept |= _known(result.known_answers)

@@ -1,7 +1,7 @@
-"""The one object that asks language models about the texts of an index: model, permission, memory and pacing."""
+"""The one object that asks models at endpoints about the texts of an index: model, permission, memory and pacing."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -13,7 +13,7 @@ import numpy as np
 from retriever.core.errors import ConsentError, EncoderError, ReadingLimitError
 from retriever.core.text import is_blank
 from retriever.core.types import Ids
-from retriever.encoders.answers.places import METHOD, Place, find_place
+from retriever.encoders.answers.places import ENCODERS, METHOD, Place, find_place
 from retriever.index.asking.consent import Consent
 from retriever.index.asking.limits import KEPT_HINT, Budget
 from retriever.index.sources.answers import Reader
@@ -23,6 +23,7 @@ from retriever.store.database import Store
 if TYPE_CHECKING:
     from retriever.encoders.answers.answerer import Answer, Answerer, C
     from retriever.encoders.answers.call import RefusableCall
+    from retriever.encoders.rerankers import Reranker
 
 OnTexts = Callable[[int, int], None]
 """Called with texts that were answered and texts that are asked about; what it raises ends the asking."""
@@ -64,9 +65,10 @@ class Asker:
         Raises:
             EncoderError: the name is of no endpoint that may be used.
         """
-        if not name.startswith(f"{METHOD}:"):
+        method = name.partition(":")[0]
+        if method not in (METHOD, ENCODERS):
             return ReaderPlace(name, "", local=True, allowed=True)
-        place = find_place(name)
+        place = find_place(name, method)
         return ReaderPlace(name, place.host, place.loopback, place.loopback or place.host in self.consent.hosts())
 
     def meet(self, name: str, budget: Budget) -> Reader:
@@ -139,11 +141,8 @@ class Asker:
         with suppress(ValidationError):
             if (known := self._store.replies.get(model, key)) is not None:
                 return kind.validate_json(known), ""
-        answerer, room = self._allowed(name), budget.room(budget.spent.texts)
-        if room is not None and texts > room:
-            raise ReadingLimitError("A limit of texts is reached.", hint=KEPT_HINT)
-        budget.begin()
-        budget.spent.texts += texts
+        answerer = self._allowed(name)
+        self._begin(texts, budget)
         try:
             checked, refused = send_twice(answerer, call, spend=budget)
         finally:
@@ -152,19 +151,46 @@ class Asker:
             self._store.replies.put(model, key, kind.dump_json(checked).decode())
         return checked, refused
 
+    def score(self, reranker: "Reranker", query: str, texts: Sequence[str], budget: Budget) -> list[float]:
+        """Return what a reranker gives for a query and each text; one on this machine is asked without limits.
+
+        Raises:
+            ConsentError: it is at a host that nobody allowed; nothing was sent.
+            ReadingLimitError: a limit is reached.
+            EncoderError: it cannot be loaded or asked.
+        """
+        if not reranker.place.host:
+            return reranker.score(query, texts)
+        self._require_allowed(reranker.place)
+        self._begin(len(texts), budget)
+        try:
+            return reranker.score(query, texts, spend=budget)
+        finally:
+            budget.save(len(texts))
+
+    def _begin(self, texts: int, budget: Budget) -> None:
+        """Count so many texts as sent, or raise ReadingLimitError where a limit leaves no room for them."""
+        room = budget.room(budget.spent.texts)
+        if room is not None and texts > room:
+            raise ReadingLimitError("A limit of texts is reached.", hint=KEPT_HINT)
+        budget.begin()
+        budget.spent.texts += texts
+
     def _allowed(self, name: str) -> "Answerer":
         """Return a language model that may get texts of the index."""
         from retriever.encoders.answers import loading
 
         model = loading.load_answerer(name)  # what is known of its endpoint is shared by the process
-        spec = model.spec
-        if spec.host and not spec.loopback and spec.host not in self.consent.hosts():
-            raise ConsentError(
-                f"Texts of this index would be sent to {spec.host}.",
-                hint="Allow that host: --yes of a command, `index.teaching.allow(host)` in Python, a box of the app.",
-                host=spec.host,
-            )
+        self._require_allowed(model.spec)
         return model
+
+    def _require_allowed(self, place: Place) -> None:
+        if place.host and not place.loopback and place.host not in self.consent.hosts():
+            raise ConsentError(
+                f"Texts of this index would be sent to {place.host}.",
+                hint="Allow that host: --yes of a command, `index.teaching.allow(host)` in Python, a box of the app.",
+                host=place.host,
+            )
 
 
 @contextmanager

@@ -90,8 +90,10 @@ def encoder_descriptions(store: Store, question: str = ENCODER, plain: str = PLA
 def load_base(name: str = DEFAULT_BASE, *, device: str = "auto") -> Encoder:
     """Load a sentence-transformers model as base encoder: by a name of `retriever models list`, of a folder or the hub.
 
+    An encoder of another package can be one too.
+
     Raises:
-        EncoderError: there is no such model, or it is no sentence-transformers model.
+        EncoderError: there is no such model, or it is of another kind.
     """
     from retriever.encoders import catalog
 
@@ -99,6 +101,8 @@ def load_base(name: str = DEFAULT_BASE, *, device: str = "auto") -> Encoder:
         resolved = catalog.resolve_name(name)
     except EncoderError:
         resolved = f"{_SENTENCE_ENCODERS}{name}"
+    if catalog.find_encoder(resolved):
+        return catalog.load_encoder(resolved, device=device)
     if not resolved.startswith(_SENTENCE_ENCODERS):
         raise EncoderError(
             f"{name} cannot be the base encoder: it reads texts under an instruction.",

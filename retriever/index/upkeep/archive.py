@@ -212,6 +212,7 @@ def _take_in(draft: Path) -> None:
                 source.check()
             _point_to_model(store, draft)
             build_here(store)
+            store.reranked.clear()  # nor are scores or names of rerankers taken from elsewhere
             for source in sources:
                 if source.view is not None and not source.hidden:
                     build_generation(store, source.view, draft)

@@ -18,7 +18,7 @@ from retriever.core.protocols import Encoder
 from retriever.encoders import instructor
 from retriever.encoders.base import PromptEncoder
 from retriever.encoders.behind_prompt import InstEmbEncoder, untrained_look_ahead
-from retriever.encoders.catalog import checkpoint_folder, load_encoder, resolve_name
+from retriever.encoders.catalog import checkpoint_folder, find_encoder, load_encoder, resolve_name
 from retriever.encoders.checkpoint_config import read_checkpoint_config
 from retriever.encoders.instructor import InstructorEncoder
 from retriever.encoders.methods import DEFAULT_TEMPLATE, SENTENCE_METHODS, EncoderOptions
@@ -229,6 +229,8 @@ def load_base(name: str | None, config: FinetuneConfig, *, device: str, dtype: s
     spec = resolve_name(model)
     folder = checkpoint_folder(spec)
     torch.manual_seed(config.data.seed)
+    if find_encoder(spec):
+        raise UsageError(f"{model} is an encoder of another package, which cannot be trained.", hint="Choose a --base.")
     if (_kind(spec) in SENTENCE_METHODS) != config.method.sentence:
         raise _of_other_kind(model, config.method)
     if config.method.sentence:

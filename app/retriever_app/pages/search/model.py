@@ -23,16 +23,16 @@ def _bound(question: Any) -> None:  # noqa: ANN401 - a SearchQuestion
 
 
 SearchQuestion: type[Any] = state_of(
-    "SearchQuestion", SearchRequest, leave_out=("where", "reader"), renamed=_NAMES, check=_bound
+    "SearchQuestion", SearchRequest, leave_out=("where", "reader", "rerank"), renamed=_NAMES, check=_bound
 )
 """What the search page asks: the options of a search, but for the filter, which all pages share, and the reader.
 
-A reader is agreed to on the page: a link names none, which would be asked when it is opened."""
+A reader is agreed to on the page: a link names none, which would be asked when it is opened. Nothing is reranked."""
 
 
 def further_options() -> list[Option]:
     """Return the options that the page has no place of its own for: a box for each stands among its options."""
-    own = {"query", "instruction", "k", "where", "mode", "like", "reader"}
+    own = {"query", "instruction", "k", "where", "mode", "like", "reader", "rerank"}
     return [option for option in public(SearchRequest) if option.name not in own]
 
 
@@ -44,7 +44,7 @@ def search_request(question: Any, where: str | None) -> SearchRequest | None:  #
     Raises:
         UsageError: the question makes no sense.
     """
-    names = [option.name for option in public(SearchRequest, leave_out=("reader",))]
+    names = [option.name for option in public(SearchRequest, leave_out=("reader", "rerank"))]
     given = {name: getattr(question, _NAMES.get(name, name), "") for name in names}
     if not given["query"].strip():
         given["query"] = ""
