@@ -140,6 +140,15 @@ def test_a_field_holds_dates_where_four_in_five_of_its_values_are_and_then_the_o
         assert accepted(store, "x = 'soon'") == {"soon"}
 
 
+def test_documents_without_the_field_say_nothing_of_its_type(tmp_path):
+    with Store.open(tmp_path / "corpus.sqlite3", create=True) as store:
+        store.documents.upsert([Document(f"without {row}", "text", {}) for row in range(20)])
+        put(store, "2024-05-31", "soon", "later")
+        assert accepted(store, "x = 'soon'") == {"soon"}
+        store.documents.delete(["soon", "later"])
+        assert accepted(store, "x = '2024-05'") == {"2024-05-31"}
+
+
 def put(store, *values):
     store.documents.upsert([Document(str(value) or "empty", "text", {"x": value}) for value in values])
 
