@@ -99,7 +99,7 @@ def check_fields(index: HasOpened, by: Sequence[str] = (), *others: str | None, 
         resolve_field(name, known)
     condition = request_filter(store, where)
     if condition is not None:
-        condition.compile(known, store.documents.holds_dates)
+        condition.compile(known, store.documents.types.holds_dates)
 
 
 def usual_segments(index: HasOpened) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ def field_types(index: HasOpened) -> dict[str, str]:
     """Return the metadata fields of documents, each with the types of its values: "dates", "lists of texts"."""
     documents = opened(index).store.documents
     with opened(index).store.snapshot():
-        return {name: str(documents.held_types(path)) for name, path in documents.fields().items()}
+        return {name: str(documents.types.held(path)) for name, path in documents.fields().items()}
 
 
 def count_documents(index: HasOpened, where: str | None = None, by: str | None = None) -> Counted:

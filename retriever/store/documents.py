@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -14,7 +13,8 @@ from retriever.store.checking import ROW, CheckedDocument, Row, as_documents, as
 from retriever.store.checksums import document_checksum
 from retriever.store.columns import BATCH, HASH_BATCH, as_ids, content_batches, id_batches
 from retriever.store.connection import Connections, Table
-from retriever.store.filter_tree import Compiled, HeldTypes, is_date
+from retriever.store.field_types import FieldTypes
+from retriever.store.filter_tree import Compiled
 from retriever.store.filters import Filter
 
 _MATCHES = (  # a condition that one of the text's documents meets follows, and a closing bracket
@@ -24,10 +24,6 @@ _MATCHES = (  # a condition that one of the text's documents meets follows, and 
 _FIRST = "SELECT MIN(COALESCE(parent, id)) FROM documents WHERE documents.content_id = found.content_id AND parts = 0"
 _WORD = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*")
 _MAX_WORDS = 256  # distinct words of a query that are looked for
-_FIELDS = 1024  # of which it is remembered whether they hold dates
-_VALUE = "json_extract(metadata, ?1)"
-_DATE = f"json_type(metadata, ?1) = 'text' AND {is_date(_VALUE)}"
-_NO_DATE = f"{_VALUE} != '' AND NOT (json_type(metadata, ?1) = 'text' AND {is_date(_VALUE, years=True)})"
 _STORED = "id, parent, number, start, stop, parts, content_id, metadata"
 
 
@@ -59,11 +55,11 @@ class LexicalHit:
 
 
 class Documents(Table):
-    """The index's documents."""
+    """The index's documents; ``types`` are those of their fields."""
 
     def __init__(self, connections: Connections) -> None:
         super().__init__(connections)
-        self._dates_known = lru_cache(_FIELDS)(lambda revision, path: self._holds_dates(path))
+        self.types = FieldTypes(connections)
 
     def __len__(self) -> int:
         return self._db.number(
@@ -348,36 +344,6 @@ class Documents(Table):
         """Return the metadata fields ever seen: name -> JSON path, as `Filter.compile` takes them."""
         return dict(self._db.rows("SELECT name, path FROM fields ORDER BY name"))
 
-    def held_types(self, path: str) -> HeldTypes:
-        """Return the types of what documents hold at a JSON path of their metadata; all of them are looked at."""
-        rows = self._db.rows("SELECT DISTINCT json_type(metadata, ?) FROM documents WHERE parent IS NULL", (path,))
-        values = frozenset(row[0] for row in rows if row[0])
-        items = self._db.rows(
-            "SELECT DISTINCT item.type FROM documents, json_each(metadata, ?) AS item "
-            "WHERE documents.parent IS NULL AND json_type(metadata, ?) = 'array'",
-            (path, path),
-        )
-        return HeldTypes(values, frozenset(row[0] for row in items), self.holds_dates(path))
-
-    def holds_dates(self, path: str) -> bool:
-        """Return whether the values at a JSON path are dates: four in five of those that are no bare year.
-
-        Null and empty texts do not count. The answer is kept until documents change.
-        """
-        if self._db.has_changed_documents:
-            return self._holds_dates(path)
-        return self._dates_known(self._db.number("SELECT documents FROM revision"), path)
-
-    def _holds_dates(self, path: str) -> bool:
-        def count(condition: str, most: int) -> int:
-            rows = "SELECT 1 FROM documents WHERE parent IS NULL AND"
-            return self._db.number(f"SELECT COUNT(*) FROM ({rows} {condition} LIMIT ?2)", (path, most))
-
-        most = len(self) // 5
-        others = count(_NO_DATE, most + 1)
-        dates = max(1, 4 * others)
-        return others <= most and count(_DATE, dates) == dates
-
     def collect_garbage(self) -> int:
         """Remove the texts without a document, with their vectors and words, and return how many those were."""
         with self._db.writing(documents=True):
@@ -393,7 +359,7 @@ class Documents(Table):
             self._db.write("INSERT INTO contents_fts (contents_fts) VALUES ('rebuild')")
 
     def _compile(self, where: Filter | None) -> Compiled:
-        return Compiled("1", ()) if where is None else where.compile(self.fields(), self.holds_dates)
+        return Compiled("1", ()) if where is None else where.compile(self.fields(), self.types.holds_dates)
 
 
 def _parents(ids: Iterable[str]) -> Iterator[str]:

@@ -9,27 +9,15 @@ moment say which is later, whatever the zones; only dates near it are read one b
 """
 
 import json
-import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 from unicodedata import normalize
 
-from retriever.core.errors import FilterError
-from retriever.core.moments import HOW_WRITTEN, Span, moment_of, span_of
+from retriever.core.moments import Span, moment_of, span_of
 from retriever.core.text import composed
-
-_KINDS = {
-    "integer": "numbers",
-    "real": "numbers",
-    "text": "texts",
-    "true": "true and false",
-    "false": "true and false",
-    "array": "lists",
-}
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 Value: TypeAlias = "bool | int | float | str | None"
 
@@ -85,30 +73,6 @@ Node: TypeAlias = "Comparison | Not | FilterGroup | TextsAmong"
 
 
 @dataclass(frozen=True, slots=True)
-class HeldTypes:
-    """The types of what documents hold in a field.
-
-    Attributes:
-        values: as SQLite names those of JSON.
-        items: those of the items of lists.
-        dates: whether its texts are dates (`Documents.holds_dates`).
-    """
-
-    values: frozenset[str]
-    items: frozenset[str] = frozenset()
-    dates: bool = False
-
-    def __str__(self) -> str:
-        """Name the types: "dates", "lists of numbers", "numbers and texts"; nothing where there are no values."""
-        kinds, items = self.kinds(), " and ".join(sorted(_kinds(self.items)))
-        return " and ".join(f"lists of {items}" if items and kind == "lists" else kind for kind in sorted(kinds))
-
-    def kinds(self) -> set[str]:
-        """Return the types of the values as people name them."""
-        return {"dates" if self.dates and kind == "texts" else kind for kind in _kinds(self.values)}
-
-
-@dataclass(frozen=True, slots=True)
 class BoundField:
     """The field of a comparison in an index: its JSON path, and whether the comparison is one of dates."""
 
@@ -139,7 +103,8 @@ def compile_node(node: Node, bound: Callable[[Comparison], BoundField]) -> Compi
     if isinstance(node, TextsAmong):
         return Compiled("(documents.content_id IN (SELECT value FROM json_each(?)))", (json.dumps(node.contents),))
     condition = _comparison(node, bound(node))
-    return Compiled(f"COALESCE({condition.sql}, 0)", condition.parameters)
+    # As a condition of CASE, SQLite evaluates no more of it than it needs; and what is unknown is false.
+    return Compiled(f"(CASE WHEN {condition.sql} THEN 1 ELSE 0 END)", condition.parameters)
 
 
 def _comparison(node: Comparison, bound: BoundField) -> Compiled:
@@ -313,71 +278,3 @@ FILTER_FUNCTIONS: Mapping[str, Callable[[Any, str], int | None]] = {
     "has_number": has_number,
 }
 """Functions of two arguments that the SQL of filters calls."""
-
-
-def find_misfit(node: Node, types_of: Callable[[Comparison], HeldTypes]) -> FilterError | None:
-    """Return what keeps a filter from accepting any document, where it is the type of a value, and how to write it.
-
-    ``types_of`` gives what documents hold in the field of a comparison.
-    """
-    if isinstance(node, Not | TextsAmong):  # `not` is true of every document where its inner node is false of all
-        return None
-    if isinstance(node, FilterGroup):
-        checks = [find_misfit(child, types_of) for child in node.nodes]
-        misfits = [misfit for misfit in checks if misfit is not None]
-        return misfits[0] if misfits and (node.operator == "AND" or len(misfits) == len(checks)) else None
-    return _misfit(node, types_of(node))
-
-
-def _misfit(node: Comparison, held: HeldTypes) -> FilterError | None:
-    among_items = node.operator == "has" and "array" in held.values
-    kinds = _kinds(held.items) if among_items else held.kinds()
-    wanted = {_kind(value, kinds) for value in node.values}
-    if node.operator == "has" and not among_items:
-        wanted = {"lists"}
-    if None in wanted or not kinds or wanted & kinds:
-        return None
-    of_lists = "lists of " if among_items else ""
-    problem = f"No document matches: the field {node.field} holds {of_lists}{' and '.join(sorted(kinds))}."
-    return FilterError(problem, hint=_advice(node, kinds, among_items))
-
-
-def _kinds(json_types: Collection[str]) -> set[str]:
-    return {_KINDS[json_type] for json_type in json_types if json_type in _KINDS}
-
-
-def _kind(value: Value, kinds: Collection[str]) -> str | None:
-    """Return the kind of a filter's value beside those of a field; None of null, which compares with all types."""
-    if value is None:
-        return None
-    if "dates" in kinds and (isinstance(value, str) or span_of(value)):
-        return "dates"
-    return "true and false" if isinstance(value, bool) else "texts" if isinstance(value, str) else "numbers"
-
-
-def _advice(node: Comparison, kinds: set[str], among_items: bool) -> str:
-    """Say how to write a comparison with a field of some kinds of values."""
-    value, operator = node.values[0], node.operator
-    if "lists" in kinds:
-        each = [node.written] if operator != "in" else node.written[1:-1].split(",")
-        items = " or ".join(f"{node.field} has {item.strip()}" for item in each)
-        return f"An item of a list is looked for with has: {items}"
-    if operator == "in":
-        return {
-            "dates": f"Write dates as {HOW_WRITTEN}.",
-            "numbers": "Write numbers without quotes.",
-            "texts": "Write texts in quotes.",
-        }.get(min(kinds), "")
-    if "true and false" in kinds:
-        return f"Write {node.field} = true, or false."
-    if operator == "contains" or (operator == "has" and not among_items):
-        operator = "="
-    written = node.written
-    if "numbers" in kinds and isinstance(value, str):
-        written = value.strip() if _NUMBER.fullmatch(value.strip()) else ""
-    elif _kind(value, kinds) not in kinds:
-        written = f"'{written}'" if "texts" in kinds else ""
-    if written:
-        return f"Write {node.field} {operator} {written}"
-    how = f", written as {HOW_WRITTEN}" if "dates" in kinds else ""
-    return f"Compare it with {' or '.join(sorted(kinds))}{how}."

@@ -24,18 +24,17 @@ from retriever.core.moments import HOW_WRITTEN, span_of
 from retriever.core.registry import nearest
 from retriever.core.results import KnownAnswers
 from retriever.core.text import composed
+from retriever.store.field_types import HeldTypes, find_misfit
 from retriever.store.filter_tree import (
     BoundField,
     Comparison,
     Compiled,
     FilterGroup,
-    HeldTypes,
     Node,
     Not,
     TextsAmong,
     Value,
     compile_node,
-    find_misfit,
 )
 
 ANSWER = "@answer"
