@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from retriever.clusters.periods import Period, fitting, period_of
+from retriever.core.periods import Period, fitting, period_of
 
 Spec = dict[str, Any]
 

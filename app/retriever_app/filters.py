@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 from functools import partial
 
 import streamlit as st
@@ -111,8 +111,8 @@ def where(filters: Filters, columns: Columns) -> str | None:
         parts.append(f"({' or '.join(ratings)})")
     if filters.since and columns.date:
         parts.append(f"`{columns.date}` >= '{filters.since.isoformat()}'")
-    if filters.until and filters.until < date.max and columns.date:  # a time of that day is still before the next
-        parts.append(f"`{columns.date}` < '{(filters.until + timedelta(days=1)).isoformat()}'")
+    if filters.until and columns.date:
+        parts.append(f"`{columns.date}` <= '{filters.until.isoformat()}'")
     return " and ".join(parts) or None
 
 

@@ -57,6 +57,12 @@ alone: `--where "[product category] = 'books'"`; backticks do as well, and doubl
 A filter that no document matches because the field holds values of another type (`stars = '1'`) is wrong usage (2), and
 the message says how to write it. `--by` counts a document whose value is a list under each item.
 
+Where a field holds dates (four in five of its values are ISO dates), they are compared as moments in UTC, whatever
+their zones and precision; a time without a zone is taken as UTC. A day, month or year is all of it:
+`created_at <= '2024-05-31'` includes the times of that day, `created_at = '2024-05'` is that month, and
+`created_at > 2024` begins with 2025. A time of day is that very moment. A value such as `2024-05` counts as its
+beginning, 1 May. A text that is no date is wrong usage there (2); `contains` looks for parts of texts in any field.
+
 Where a language model, a program or a person answers the instruction, `search` and `cluster` filter by the
 answers as well: `--where "answer = 'refund' and stars <= 2"`, whatever the case. Where documents have a field `answer`
 (also as the last part of a name, `form.answer`), `answer` is that field; `@answer` is always the answer, and `[answer]`

@@ -349,8 +349,8 @@ def report(  # noqa: PLR0913 - one parameter per option
     """
     from retriever.clusters.groups import groups_of
     from retriever.clusters.index_numbers import check_fields, numbers_of, usual_segments
-    from retriever.clusters.periods import period_unit
     from retriever.clusters.report import make_report, model_names, report_format, write_report
+    from retriever.core.periods import period_unit
     from retriever.workspace import Index
 
     if file is None and not json:

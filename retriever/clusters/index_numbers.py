@@ -6,9 +6,9 @@ from dataclasses import dataclass, fields
 from retriever.clusters.fields import field_values
 from retriever.clusters.groups import Groups
 from retriever.clusters.numbers import Numbers, count
-from retriever.clusters.periods import Period, fitting
 from retriever.core.errors import UsageError
 from retriever.core.fields import values_by_name
+from retriever.core.periods import Period, fitting
 from retriever.index.filtering import request_filter
 from retriever.index.opened import HasOpened, opened
 from retriever.index.profiling import Columns, iso_date, read_columns, star_value
@@ -99,7 +99,7 @@ def check_fields(index: HasOpened, by: Sequence[str] = (), *others: str | None, 
         resolve_field(name, known)
     condition = request_filter(store, where)
     if condition is not None:
-        condition.compile(known)
+        condition.compile(known, store.documents.types.holds_dates)
 
 
 def usual_segments(index: HasOpened) -> tuple[str, ...]:

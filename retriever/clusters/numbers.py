@@ -16,9 +16,9 @@ from retriever.clusters.arithmetic import intervals
 from retriever.clusters.arithmetic.intervals import Interval, Share
 from retriever.clusters.fields import MISSING
 from retriever.clusters.groups import Groups
-from retriever.clusters.periods import Period, all_periods, period_of
 from retriever.clusters.references import ordinal
 from retriever.core.fields import names_of
+from retriever.core.periods import Period, all_periods, period_of
 from retriever.core.results import SCHEMA_VERSION
 from retriever.core.types import JSON
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import lru_cache
 
+from retriever.core.moments import moment_of
+
 _MOST_STARS = 10
 _LONGEST_RATING, _LONGEST_DATE = 60, 100  # characters
 _WORDS = (
@@ -209,13 +211,14 @@ def epoch_date(number: float) -> str | None:
 
 
 def iso_date(value: object) -> str | None:
-    """Return the day of a date as 2024-05-31: of texts that are dates, and of seconds or milliseconds since 1970.
+    """Return the day of a date in UTC as 2024-05-31: of texts that are dates, and of (milli)seconds since 1970.
 
     Day and month in digits alone are read only where their order is plain: 05/31/2024 and 31.05.2024.
     """
     if isinstance(value, str):
         written = written_date(value)
-        day = written.iso() if written else None
+        text = written.iso() if written else value
     else:
-        day = epoch_date(value) if isinstance(value, int | float) else None
-    return day and day[:10]
+        text = epoch_date(value) if isinstance(value, int | float) else None
+    moment = moment_of(text)
+    return None if moment is None else moment.date().isoformat()

@@ -29,9 +29,11 @@ class Counted:
     without: int
 
 
-def known_fields(index: HasOpened) -> Mapping[str, str]:
-    """Return the metadata fields that documents have, with their JSON paths."""
-    return opened(index).store.documents.fields()
+def field_types(index: HasOpened) -> dict[str, str]:
+    """Return the metadata fields of documents, each with the types of its values: "dates", "lists of texts"."""
+    documents = opened(index).store.documents
+    with opened(index).store.snapshot():
+        return {name: str(documents.types.held(path)) for name, path in documents.fields().items()}
 
 
 def count_documents(index: HasOpened, where: str | None = None, by: str | None = None) -> Counted:
@@ -44,7 +46,7 @@ def count_documents(index: HasOpened, where: str | None = None, by: str | None =
     store = opened(index).store
     if by is None and not (where or "").strip():
         return Counted(len(store.documents), None, {}, 0)
-    fields = known_fields(index)
+    fields = store.documents.fields()
     field = None if by is None else resolve_field(by, fields)
     if field is not None and field not in fields:
         raise UsageError(f"No document has a field {by!r}.", hint=f"Fields: {', '.join(sorted(fields)) or 'none'}.")

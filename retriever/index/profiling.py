@@ -8,6 +8,7 @@ from typing import cast
 
 from retriever.core.errors import FilterError
 from retriever.core.fields import values_by_name
+from retriever.core.periods import period_of
 from retriever.core.types import JSON
 from retriever.corpus.fields import Columns as Columns
 from retriever.corpus.fields import recognise as recognise
@@ -105,7 +106,7 @@ def profile(index: HasOpened, columns: Columns) -> Profile:
         documents, texts = len(opened(index).store.documents), opened(index).store.documents.count_texts()
     months: Counter[str] = Counter()
     for day, count in days.items():
-        months[day[:7]] += count
+        months[period_of(day, "month")] += count
     return Profile(
         columns=columns,
         documents=documents,

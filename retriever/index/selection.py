@@ -51,7 +51,7 @@ def require_fitting(store: Store, where: Filter | None) -> None:
     Raises:
         FilterError: it compares fields with values of another type than they hold.
     """
-    error = None if where is None else where.misfit(store.documents.fields(), store.documents.held_types)
+    error = None if where is None else where.misfit(store.documents.fields(), store.documents.types.held)
     if error is not None:
         raise error
 

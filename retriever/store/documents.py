@@ -12,8 +12,9 @@ from retriever.core.words import QUERY_STOPWORDS
 from retriever.store.checking import ROW, CheckedDocument, Row, as_documents, as_row, checked, same_rows
 from retriever.store.checksums import document_checksum
 from retriever.store.columns import BATCH, HASH_BATCH, as_ids, content_batches, id_batches
-from retriever.store.connection import Table
-from retriever.store.filter_tree import Compiled, HeldTypes
+from retriever.store.connection import Connections, Table
+from retriever.store.field_types import FieldTypes
+from retriever.store.filter_tree import Compiled
 from retriever.store.filters import Filter
 
 _MATCHES = (  # a condition that one of the text's documents meets follows, and a closing bracket
@@ -55,7 +56,11 @@ class LexicalHit:
 
 
 class Documents(Table):
-    """The index's documents."""
+    """The index's documents; ``types`` are those of their fields."""
+
+    def __init__(self, connections: Connections) -> None:
+        super().__init__(connections)
+        self.types = FieldTypes(connections)
 
     def __len__(self) -> int:
         return self._db.number(
@@ -350,16 +355,6 @@ class Documents(Table):
         """Return the metadata fields ever seen: name -> JSON path, as `Filter.compile` takes them."""
         return dict(self._db.rows("SELECT name, path FROM fields ORDER BY name"))
 
-    def held_types(self, path: str) -> HeldTypes:
-        """Return the types of what documents hold at a JSON path of their metadata; all of them are looked at."""
-        values = self._db.rows("SELECT DISTINCT json_type(metadata, ?) FROM documents WHERE parent IS NULL", (path,))
-        items = self._db.rows(
-            "SELECT DISTINCT item.type FROM documents, json_each(metadata, ?) AS item "
-            "WHERE documents.parent IS NULL AND json_type(metadata, ?) = 'array'",
-            (path, path),
-        )
-        return HeldTypes(*(frozenset(row[0] for row in rows if row[0]) for rows in (values, items)))
-
     def collect_garbage(self) -> int:
         """Remove the texts without a document, with their vectors and words, and return how many those were."""
         with self._db.writing(documents=True):
@@ -375,7 +370,7 @@ class Documents(Table):
             self._db.write("INSERT INTO contents_fts (contents_fts) VALUES ('rebuild')")
 
     def _compile(self, where: Filter | None) -> Compiled:
-        return Compiled("1", ()) if where is None else where.compile(self.fields())
+        return Compiled("1", ()) if where is None else where.compile(self.fields(), self.types.holds_dates)
 
 
 def _parents(ids: Iterable[str]) -> Iterator[str]:

@@ -3,28 +3,21 @@
 Every comparison is typed and two-valued: a number compares with numbers only, a string with strings, a boolean with
 booleans; a missing field or a value of another type makes the comparison false, `!=` included. SQLite's integers have
 64 bits and it reads longer ones as floats: those in filters are compared with the digits as they are stored.
+
+In a field of dates, values are moments (`retriever.core.moments`). The digits of a date that is days away from another
+moment say which is later, whatever the zones; only dates near it are read one by one.
 """
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
+from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 from unicodedata import normalize
 
-from retriever.core.errors import FilterError
+from retriever.core.moments import Span, moment_of, span_of
 from retriever.core.text import composed
-
-_KINDS = {
-    "integer": "numbers",
-    "real": "numbers",
-    "text": "texts",
-    "true": "true and false",
-    "false": "true and false",
-    "array": "lists",
-}
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 Value: TypeAlias = "bool | int | float | str | None"
 
@@ -46,6 +39,12 @@ class Comparison:
     values: tuple[Value, ...]
     position: int
     written: str = dataclass_field(default="", compare=False)
+
+    @property
+    def may_be_of_dates(self) -> bool:
+        """Whether it is one of dates where the field holds these."""
+        compares = self.operator not in ("has", "contains")
+        return compares and any(isinstance(value, str) or span_of(value) for value in self.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +73,11 @@ Node: TypeAlias = "Comparison | Not | FilterGroup | TextsAmong"
 
 
 @dataclass(frozen=True, slots=True)
-class HeldTypes:
-    """JSON types, as SQLite names them, of what documents hold in a field, and of the items of lists there."""
+class BoundField:
+    """The field of a comparison in an index: its JSON path, and whether the comparison is one of dates."""
 
-    values: frozenset[str]
-    items: frozenset[str] = frozenset()
+    path: str
+    dates: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,20 +93,22 @@ class _Operand:
 _LIST_ITEM = _Operand("item.type", "item.value", ())
 
 
-def compile_node(node: Node, path_of: Callable[[Comparison], str]) -> Compiled:
-    """Return the SQL of a tree; ``path_of`` gives the JSON path of the field that a comparison names."""
+def compile_node(node: Node, bound: Callable[[Comparison], BoundField]) -> Compiled:
+    """Return the SQL of a tree; ``bound`` gives the field that a comparison names."""
     if isinstance(node, Not):
-        inner = compile_node(node.node, path_of)
+        inner = compile_node(node.node, bound)
         return Compiled(f"NOT {inner.sql}", inner.parameters)
     if isinstance(node, FilterGroup):
-        return _joined(node.operator, [compile_node(child, path_of) for child in node.nodes])
+        return _joined(node.operator, [compile_node(child, bound) for child in node.nodes])
     if isinstance(node, TextsAmong):
         return Compiled("(documents.content_id IN (SELECT value FROM json_each(?)))", (json.dumps(node.contents),))
-    condition = _comparison(node, path_of(node))
-    return Compiled(f"COALESCE({condition.sql}, 0)", condition.parameters)
+    condition = _comparison(node, bound(node))
+    # As a condition of CASE, SQLite evaluates no more of it than it needs; and what is unknown is false.
+    return Compiled(f"(CASE WHEN {condition.sql} THEN 1 ELSE 0 END)", condition.parameters)
 
 
-def _comparison(node: Comparison, path: str) -> Compiled:
+def _comparison(node: Comparison, bound: BoundField) -> Compiled:
+    path = bound.path
     field = _Operand(
         "json_type(documents.metadata, ?)", "json_extract(documents.metadata, ?)", (path,), "documents.metadata -> ?"
     )
@@ -124,9 +125,56 @@ def _comparison(node: Comparison, path: str) -> Compiled:
         )
     if node.operator == "contains":
         return Compiled(f"({field.type} = 'text' AND contains_folded({field.value}, ?))", (path, path, node.values[0]))
-    if node.operator == "in":
-        return _any_of(field, node.values)
-    return _compare(field, node.operator, node.values[0])
+    if not bound.dates:
+        return _any_of(field, node.values) if node.operator == "in" else _compare(field, node.operator, node.values[0])
+    spans = [span for span in map(span_of, node.values) if span is not None]
+    rest = tuple(value for value in node.values if span_of(value) is None)
+    operator = "=" if node.operator == "in" else node.operator
+    parts = [_compare_dates(field, operator, span) for span in spans]
+    return _joined("OR", [*parts, _any_of(field, rest)] if rest else parts)
+
+
+def _compare_dates(field: _Operand, operator: str, span: Span) -> Compiled:
+    """Compare the date in a field with all moments of a span."""
+    reaches, passes = _at_or_after(field, span.first), _at_or_after(field, span.end)
+    before, not_after = (Compiled(f"NOT {part.sql}", part.parameters) for part in (reaches, passes))
+    condition = {
+        "=": _joined("AND", [reaches, not_after]),
+        "!=": _joined("OR", [before, passes]),
+        "<": before,
+        "<=": not_after,
+        ">": passes,
+        ">=": reaches,
+    }[operator]
+    dated = f"{field.type} = 'text' AND {field.value} >= '0001' AND {is_date(field.value, years=True)}"
+    return Compiled(f"({condition.sql} AND {dated})", (*condition.parameters, *field.parameters * dated.count("?")))
+
+
+def _at_or_after(field: _Operand, moment: datetime) -> Compiled:
+    """Return whether the date in a field is a moment or later; two days are more than any zone."""
+    later, earlier, (value, path) = _days_from(moment, 2), _days_from(moment, -2), (field.value, field.parameters)
+    return Compiled(
+        f"({value} >= ? OR ({value} >= ? AND at_or_after({value}, ?)))",
+        (*path, later, *path, earlier, *path, moment.isoformat()),
+    )
+
+
+def _days_from(moment: datetime, days: int) -> str:
+    """Return the ISO date some days from a moment; beyond the first and the last, a text beside which all dates lie."""
+    try:
+        return (moment + timedelta(days)).isoformat()
+    except OverflowError:
+        return ":" if days > 0 else ""
+
+
+def is_date(value: str, *, years: bool = False) -> str:
+    """Return the SQL that says of a text whether it has the shape of an ISO date, or of a bare year where wanted."""
+    digit = "[0-9]"
+    month = f"{digit * 4}-[01]{digit}"
+    day = f"{month}-[0-3]{digit}"
+    timed = f"({value} GLOB '{day}[T ][0-2]{digit}:[0-5]{digit}*' AND substr({value}, 17) NOT GLOB '*[^-0-9:.+Z]*')"
+    shapes = [f"{value} GLOB '{day}'", timed, f"{value} GLOB '{month}'", f"{value} GLOB '{digit * 4}'"]
+    return f"({' OR '.join(shapes[: 3 + years])})"
 
 
 def _compare(operand: _Operand, operator: str, value: Value) -> Compiled:
@@ -217,64 +265,16 @@ def _contains_folded(text: object, part: str) -> bool:
     return isinstance(text, str) and composed(part).casefold() in composed(text).casefold()
 
 
+def _is_at_or_after(stored: object, moment: str) -> bool | None:
+    """Return whether a date is a moment or later; None of what is no date."""
+    value = moment_of(stored)
+    return None if value is None else value >= datetime.fromisoformat(moment)
+
+
 FILTER_FUNCTIONS: Mapping[str, Callable[[Any, str], int | None]] = {
+    "at_or_after": _is_at_or_after,
     "contains_folded": _contains_folded,
     "compare_numbers": compare_numbers,
     "has_number": has_number,
 }
 """Functions of two arguments that the SQL of filters calls."""
-
-
-def find_misfit(node: Node, types_of: Callable[[Comparison], HeldTypes]) -> FilterError | None:
-    """Return what keeps a filter from accepting any document, where it is the type of a value, and how to write it.
-
-    ``types_of`` gives what documents hold in the field of a comparison.
-    """
-    if isinstance(node, Not | TextsAmong):  # `not` is true of every document where its inner node is false of all
-        return None
-    if isinstance(node, FilterGroup):
-        checks = [find_misfit(child, types_of) for child in node.nodes]
-        misfits = [misfit for misfit in checks if misfit is not None]
-        return misfits[0] if misfits and (node.operator == "AND" or len(misfits) == len(checks)) else None
-    return _misfit(node, types_of(node))
-
-
-def _misfit(node: Comparison, held: HeldTypes) -> FilterError | None:
-    wanted = {_kind(value) for value in node.values}
-    among_items = node.operator == "has" and "array" in held.values
-    kinds = {_KINDS[json_type] for json_type in (held.items if among_items else held.values) if json_type in _KINDS}
-    if node.operator == "has" and not among_items:
-        wanted = {"lists"}
-    if None in wanted or not kinds or wanted & kinds:
-        return None
-    of_lists = "lists of " if among_items else ""
-    problem = f"No document matches: the field {node.field} holds {of_lists}{' and '.join(sorted(kinds))}."
-    return FilterError(problem, hint=_advice(node, kinds, among_items))
-
-
-def _kind(value: Value) -> str | None:
-    """Return the kind of a filter's value; None of null, which compares with all types."""
-    if value is None:
-        return None
-    return "true and false" if isinstance(value, bool) else "texts" if isinstance(value, str) else "numbers"
-
-
-def _advice(node: Comparison, kinds: set[str], among_items: bool) -> str:
-    """Say how to write a comparison with a field of some kinds of values."""
-    value, operator = node.values[0], node.operator
-    if "lists" in kinds:
-        each = [node.written] if operator != "in" else node.written[1:-1].split(",")
-        items = " or ".join(f"{node.field} has {item.strip()}" for item in each)
-        return f"An item of a list is looked for with has: {items}"
-    if operator == "in":
-        return {"numbers": "Write numbers without quotes.", "texts": "Write texts in quotes."}.get(min(kinds), "")
-    if "true and false" in kinds:
-        return f"Write {node.field} = true, or false."
-    if operator == "contains" or (operator == "has" and not among_items):
-        operator = "="
-    written = node.written
-    if "numbers" in kinds and isinstance(value, str):
-        written = value.strip() if _NUMBER.fullmatch(value.strip()) else ""
-    elif _kind(value) not in kinds:
-        written = f"'{written}'" if "texts" in kinds else ""
-    return f"Write {node.field} {operator} {written}" if written else f"Compare it with {' or '.join(sorted(kinds))}."

@@ -8,9 +8,10 @@
     answer       the answer in words to the request's instruction, where no field is meant; @answer always is
                  (`answer_filters`)
 
-`has` looks for an item of a list; `contains` for a part of a text, whatever the case. Dates are strings, so ISO dates
-compare as they should. Comparisons are typed and a missing field makes one false, even ``x != 1``; therefore
-``not x = 1`` is true of a document without ``x``.
+`has` looks for an item of a list; `contains` for a part of a text, whatever the case. Where a field holds dates, they
+are compared as moments (`retriever.core.moments`): '2024-05-31' is that whole day, '2024-05' the month, 2024 the year.
+Comparisons are typed and a missing field makes one false, even ``x != 1``; therefore ``not x = 1`` is true of a
+document without ``x``.
 """
 
 import math
@@ -19,20 +20,21 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from retriever.core.errors import FilterError
+from retriever.core.moments import HOW_WRITTEN, span_of
 from retriever.core.registry import nearest
 from retriever.core.results import KnownAnswers
 from retriever.core.text import composed
+from retriever.store.field_types import HeldTypes, find_misfit
 from retriever.store.filter_tree import (
+    BoundField,
     Comparison,
     Compiled,
     FilterGroup,
-    HeldTypes,
     Node,
     Not,
     TextsAmong,
     Value,
     compile_node,
-    find_misfit,
 )
 
 ANSWER = "@answer"
@@ -75,16 +77,28 @@ class Filter:
     root: Node
     known: KnownAnswers | None = None
 
-    def compile(self, fields: Mapping[str, str]) -> Compiled:
+    def compile(self, fields: Mapping[str, str], holds_dates: Callable[[str], bool]) -> Compiled:
         """Return the condition over the row of ``documents``.
 
         Args:
             fields: the index's field names and their JSON paths.
+            holds_dates: tells whether the field of a path holds dates.
 
         Raises:
-            FilterError: a field is unknown, or its last part belongs to several.
+            FilterError: a field is unknown, its last part belongs to several, or it holds dates and is compared with a
+                text that is none.
         """
-        return compile_node(self.root, lambda node: fields[self._resolve(node, fields)])
+
+        def bound(node: Comparison) -> BoundField:
+            path = fields[self._resolve(node, fields)]
+            dates = node.may_be_of_dates and holds_dates(path)
+            strange = next((value for value in node.values if isinstance(value, str) and span_of(value) is None), None)
+            if dates and strange is not None:
+                problem = f"The field {node.field} holds dates, and {strange!r} is none."
+                raise filter_error(problem, self.expression, node.position, f"Write dates as {HOW_WRITTEN}.")
+            return BoundField(path, dates)
+
+        return compile_node(self.root, bound)
 
     def among(self, contents: Collection[int]) -> "Filter":
         """Return the filter that also asks for a text among some, given by content id."""

@@ -114,6 +114,16 @@ def test_ratings_and_dates_are_read_as_those_of_files(server):
     assert [hit["id"] for hit in server.post("/indexes/reviews/search", body, token=READER).json()["hits"]] == ["n2"]
 
 
+def test_a_filter_compares_moments_and_says_how_dates_are_written(server):
+    times = {"n1": "2024-05-31T20:00:00Z", "n2": "2024-06-01T01:00:00+02:00", "n3": "2024-06-01 00:00:00"}
+    done(write(server, *({"id": id, "text": f"a bike {id}", "metadata": {"at": at}} for id, at in times.items())))
+    body = {"query": "bike", "mode": "lexical", "where": "at <= '2024-05-31'"}
+    found = server.post("/indexes/reviews/search", body, token=READER).json()
+    assert sorted(hit["id"] for hit in found["hits"]) == ["n1", "n2"]
+    wrong = server.post("/indexes/reviews/search", {**body, "where": "at <= 'May'"}, token=READER)
+    assert refused(wrong, 400, "invalid_request", "The field at holds dates, and 'May' is none.", "'2024-05-31'")
+
+
 def test_only_a_writer_changes_documents(server, serve, make):
     one = {"documents": [{"id": "x", "text": "y"}]}
     assert refused(server.post(DOCUMENTS, one, token=READER), 403, "forbidden", "read and not write")

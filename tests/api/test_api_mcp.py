@@ -87,7 +87,7 @@ def test_the_tools_are_there_read_only_and_with_words_for_their_arguments(server
             assert schema.get("description"), (tool.name, name)
 
 
-def test_indexes_are_listed_and_described(server, make):
+def test_indexes_are_listed_and_described(server, make, indexes, encoder):
     make("other", ["a lamp"])
     found = answer(server, "list_indexes")["indexes"]
     assert [(one["index"], one["documents"], one["instructions"]) for one in found] == [
@@ -95,8 +95,14 @@ def test_indexes_are_listed_and_described(server, make):
         ("reviews", 30, [PRODUCT]),
     ]
     assert [one["half_read"] for one in found] == [[], []]
+    with Index(indexes / "other", encoder=encoder) as index:
+        index.add([Document("d", "a bike", {"at": "2024-05-31T12:00:00Z", "tags": ["new"]})])
+    assert answer(server, "describe", index="other")["fields"] == {
+        "at": "dates", "half": "numbers", "stars": "numbers", "tags": "lists of texts"
+    }  # fmt: skip
+    assert answer(server, "count", index="other", where="at = '2024-05-31'")["documents"] == 1
     described = answer(server, "describe", index="reviews")
-    assert (described["documents"], described["fields"]) == (30, ["half", "stars"])
+    assert (described["documents"], described["fields"]) == (30, {"half": "numbers", "stars": "numbers"})
     assert described["stars"]["values"] == {str(star): 6 for star in range(1, 6)}
     assert failed(server, "describe", "Which index is meant?", "other, reviews")
     for name in ("gone", "../indexes/reviews", "."):

@@ -11,6 +11,7 @@ from retriever.core.types import Document, Span
 from retriever.core.verdicts import Verdict
 from retriever.core.words import stem
 from retriever.index.profiling import Columns, Profile
+from retriever.store.database import Store
 from retriever.store.filters import parse_filter
 from retriever_app import cards, questions, text
 from retriever_app.components import to_csv
@@ -66,7 +67,7 @@ def test_filters_become_an_expression_that_parses():
     assert expression == (
         "`product` in ('O''Neill \"x\"', '7', 7) and `kind` in ('toy') and "
         "((`labels.stars` >= 0.5 and `labels.stars` < 1.5) or (`labels.stars` >= 3.5 and `labels.stars` < 4.5)) and "
-        "`date` >= '2024-01-02' and `date` < '2024-03-01'"
+        "`date` >= '2024-01-02' and `date` <= '2024-02-29'"
     )
     assert parse_filter(expression).expression == expression
     assert where(filters, Columns()) is None
@@ -75,8 +76,17 @@ def test_filters_become_an_expression_that_parses():
         where(Filters(since=date(2024, 2, 1), until=date(2024, 1, 1)), COLUMNS)
 
 
-def test_the_last_day_there_is_leaves_nothing_out():
-    assert where(Filters(until=date.max), COLUMNS) == where(Filters(), COLUMNS)
+def test_the_days_that_are_chosen_are_whole_days_of_utc(tmp_path):
+    times = ["2024-01-01T23:59:59Z", "2024-01-02", "2024-02-29 23:59:59.9", "2024-03-01T00:30:00+01:00", "2024-03-01"]
+    with Store.open(tmp_path / "corpus.sqlite3", create=True) as store:
+        store.documents.upsert([Document(time, "text", {"date": time}) for time in times])
+
+        def days(since, until):
+            expression = where(Filters(since=since, until=until), COLUMNS)
+            return sorted(document.id for document in store.documents.accepted(parse_filter(expression)))
+
+        assert days(date(2024, 1, 2), date(2024, 2, 29)) == times[1:4]
+        assert days(None, date.max) == sorted(times)
 
 
 @pytest.mark.parametrize(

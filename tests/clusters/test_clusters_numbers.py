@@ -6,9 +6,9 @@ from retriever.clusters.arithmetic import intervals
 from retriever.clusters.fields import MISSING, OTHERS, spread
 from retriever.clusters.groups import Groups
 from retriever.clusters.numbers import Part, by_segment, compared, count, trend
-from retriever.clusters.periods import all_periods, fitting, period_of, period_unit
 from retriever.core.errors import UsageError
 from retriever.core.fields import names_of
+from retriever.core.periods import all_periods, fitting, period_of, period_unit
 from retriever.core.types import Document
 
 

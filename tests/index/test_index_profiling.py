@@ -5,6 +5,7 @@ from retriever.clusters.fields import field_values
 from retriever.core.fields import values_by_name
 from retriever.core.types import Document
 from retriever.corpus.fields import Columns
+from retriever.index.counting import count_documents, field_types
 from retriever.index.indexing import IndexingOptions
 from retriever.index.profiling import Profile, profile, read_columns, set_columns
 from retriever.store.checking import metadata_fields as fields
@@ -35,6 +36,35 @@ def test_a_corpus_is_counted(index):
         lengths=lengths,
     )
     assert found.duplicates == 1
+
+
+def test_months_and_days_are_those_of_utc(index):
+    times = ["2024-05-31T23:30:00-01:00", "2024-06-01T00:30:00+02:00", "2024-06-01 12:00", "2024-06-02", "2024-07"]
+    index.add([Document(time, "kettle", {"date": time}) for time in times])
+    found = profile(index, read_columns(index))
+    assert found.months == {"2024-05": 1, "2024-06": 3, "2024-07": 1}
+    assert found.days == ("2024-05-31", "2024-07-01")
+    assert count_documents(index, "date = '2024-06'").documents == 3
+
+
+def test_fields_have_the_types_of_what_documents_hold(index):
+    index.add([
+        Document("a", "kettle", {"at": "2024-05-31 12:00", "stars": 4, "tags": ["x"], "in": {"ner": "a"}, "ok": True}),
+        Document("b", "toy", {"at": "2024-06", "stars": 2.5, "tags": [], "in": {"ner": 5}, "nothing": None}),
+    ])  # fmt: skip
+    assert field_types(index) == {
+        "at": "dates",
+        "in.ner": "numbers and texts",
+        "nothing": "",
+        "ok": "true and false",
+        "stars": "numbers",
+        "tags": "lists of texts",
+    }
+    index.delete(["a"])
+    index.add([Document("b", "toy", {"at": "soon", "stars": "good"})])
+    assert field_types(index) | {"in.ner": ""} == {
+        **dict.fromkeys(["in.ner", "nothing", "ok", "tags"], ""), "at": "texts", "stars": "texts"
+    }  # fmt: skip
 
 
 def test_columns_are_guessed_until_they_are_set(index):

@@ -224,7 +224,7 @@ def test_a_divided_document_is_counted_once_and_its_parts_are_embedded(store):
         stored.embedded[one] for one in ("Two.", "Three.")
     ]
     assert [store.parts.reach(count) for count in (1, 2, 3, 9)] == [1, 4, 5, 11]
-    assert store.documents.held_types("$.stars").values == {"integer"}
+    assert store.documents.types.held("$.stars").values == {"integer"}
 
 
 def test_parts_that_are_no_longer_given_go_and_those_that_stay_are_the_same(store):

@@ -27,7 +27,7 @@ def misfit(tmp_path_factory):
         store.documents.upsert([Document(str(row), str(row), data) for row, data in enumerate(DATA)])
 
         def of(expression):
-            error = parse_filter(expression).misfit(store.documents.fields(), store.documents.held_types)
+            error = parse_filter(expression).misfit(store.documents.fields(), store.documents.types.held)
             return None if error is None else (error.message, error.hint)
 
         yield of

@@ -29,6 +29,10 @@ def documents(tmp_path_factory):
         yield store.documents
 
 
+def no_dates(path):
+    return False
+
+
 def found(documents, expression):
     ids = documents.matching(parse_filter(expression))
     return {each.id for group in documents.expand(ids).values() for each in group}
@@ -126,7 +130,7 @@ def test_a_suggested_name_is_spelled_as_it_parses(documents, expression, spellin
 
 def test_every_field_is_found_as_it_is_spelled(documents):
     for name in filter(None, documents.fields()):
-        assert parse_filter(f"{spelled(name)} = 1").compile(documents.fields())
+        assert parse_filter(f"{spelled(name)} = 1").compile(documents.fields(), no_dates)
     assert [spelled(name) for name in ("a.b", "a b", "in", "]", "]`", ']`"')] == (
         ["a.b", "[a b]", "[in]", "`]`", '"]`"', '"]`"""']
     )
@@ -154,7 +158,7 @@ def test_an_unknown_field_gets_a_suggestion(documents):
     with pytest.raises(FilterError, match=r"No document has a field 'xyzzy'(.|\n)*Known: "):
         found(documents, "xyzzy = 1")
     with pytest.raises(FilterError, match="The documents have no metadata"):
-        parse_filter("a = 1").compile({})
+        parse_filter("a = 1").compile({}, no_dates)
 
 
 @pytest.mark.parametrize(
@@ -334,7 +338,7 @@ EVERY_FIELD = Document(
 @settings(max_examples=300, deadline=None)
 @given(tree=TREES, corpus=st.lists(metadata(), min_size=1, max_size=6))
 def test_sql_agrees_with_plain_python(scratch, tree, corpus):
-    condition = parse_filter(written(tree)).compile(dict(fields(EVERY_FIELD)))
+    condition = parse_filter(written(tree)).compile(dict(fields(EVERY_FIELD)), no_dates)
     documents = [Document(f"d{n}", f"text {n}", data) for n, data in enumerate(corpus)]
     with scratch.transaction():
         scratch.documents.delete_absent(set())
@@ -344,7 +348,9 @@ def test_sql_agrees_with_plain_python(scratch, tree, corpus):
 
 
 def test_values_and_paths_never_enter_the_sql():
-    condition = parse_filter("`x'); --` = 'y''); --' or z in ('v', 7)").compile({"x'); --": '$."x\'); --"', "z": "$.z"})
+    condition = parse_filter("`x'); --` = 'y''); --' or z in ('v', 7)").compile(
+        {"x'); --": '$."x\'); --"', "z": "$.z"}, no_dates
+    )
     assert re.fullmatch(r"[\w\s().,?=']*", condition.sql)
     assert "--" not in condition.sql
     assert condition.parameters.count("y'); --") == 1

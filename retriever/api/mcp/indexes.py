@@ -18,7 +18,7 @@ from retriever.api.mcp.context import (
 )
 from retriever.api.problems import problem_of
 from retriever.core.errors import InputError, RetrieverError, UsageError
-from retriever.index.counting import count_documents, known_fields
+from retriever.index.counting import count_documents, field_types
 from retriever.index.profiling import Profile, profile, read_columns
 
 _VALUES = 12
@@ -57,8 +57,9 @@ def describe(context: ToolContext, index: IndexName = "") -> dict[str, Any]:
     Of an instruction, `followed` says whether the model does: followed, unclear or not followed; null is not known.
     `reading_on` has the instructions whose texts are read on while nobody waits, the next first, with the texts that
     are read already; null where this server reads nothing on.
-    The fields are what filters and counts can use; of stars, categories, products and months, where there are
-    such fields, it gives the values too.
+    The fields are what filters and counts can use, each with the type of its values. Dates are compared as moments in
+    UTC: `date <= '2024-05-31'` takes in all of that day, `date = '2024-05'` is that month. Of stars, categories,
+    products and months, where there are such fields, it gives the values too.
     """
     name = context.index_name(index)
     opened, bounded = context.service.index(name), Bounded()
@@ -73,7 +74,7 @@ def describe(context: ToolContext, index: IndexName = "") -> dict[str, Any]:
         },
         of="views",
     )
-    fields = bounded.take(sorted(known_fields(opened)), str, of="fields")
+    fields = dict(bounded.take(list(field_types(opened).items()), list, of="fields"))
     answer = {"index": name, "documents": contents.documents, "different_texts": contents.texts, "fields": fields}
     answer |= {"model": status.encoder.get("name"), "views": views, "reading_on": context.service.read_on(opened)}
     answer |= _counts(bounded, contents)

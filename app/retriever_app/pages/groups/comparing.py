@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from retriever.clusters.groups import Groups
 from retriever.clusters.numbers import Part, compared
-from retriever.clusters.periods import fitting, period_of
 from retriever.core.fields import values_by_name
+from retriever.core.periods import fitting, period_of
 from retriever.index.profiling import Columns
 from retriever_app import state, text
 from retriever_app.pages.groups.model import read_sides

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.clusters.periods import all_periods, fitting, period_of
+from retriever.core.periods import all_periods, fitting, period_of
 from retriever_app.charts import LABEL_ROOM, Colours, Spec, channel
 from retriever_app.pages.groups.model import Sides, scale_of
 from retriever_app.text import STAR

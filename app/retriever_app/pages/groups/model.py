@@ -14,11 +14,11 @@ from retriever.clusters.clustering import Cluster, Clustering
 from retriever.clusters.index_numbers import Counted
 from retriever.clusters.map import middle_of
 from retriever.clusters.numbers import GroupNumbers
-from retriever.clusters.periods import all_periods
 from retriever.clusters.quotes import quotes_of, typical_words, words_of
 from retriever.clusters.references import NONE
 from retriever.clusters.saved import SavedClustering
 from retriever.core.fields import values_by_name
+from retriever.core.periods import all_periods, period_of
 from retriever.core.types import Document
 from retriever.index.profiling import Columns, iso_date, star_value
 from retriever_app import text
@@ -172,7 +172,7 @@ def _tally(found: Clustering, sides: Sides, inside: NDArray[np.bool_]) -> Tally:
     first = {found.material.parents[row]: row for row in reversed(np.flatnonzero(inside).tolist())}
     rated = [rating for row in first.values() if (rating := sides.stars[row]) is not None]
     ratings = Counter(int(rating + 0.5) for rating in rated)
-    months = Counter(day[:7] for row in first.values() if (day := sides.days[row]))
+    months = Counter(period_of(day, "month") for row in first.values() if (day := sides.days[row]))
     return Tally(
         ratings={rating: ratings[rating] for rating in scale_of(sides.stars)},
         mean=sum(rated) / len(rated) if rated else None,
