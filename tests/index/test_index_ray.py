@@ -69,5 +69,5 @@ def test_a_cluster_that_is_not_there_is_told(path, make):
 
 def test_without_the_package_the_line_that_installs_it_is_told(monkeypatch):
     monkeypatch.setattr("retriever.index.workers.embedder.find_spec", lambda name: None)
-    with pytest.raises(RetrieverError, match=r"pip install 'retriever\[ray\]'"):
+    with pytest.raises(RetrieverError, match=r"pip install '\.\[ray\]'"):
         Workers(pool="ray", address="local")

@@ -242,6 +242,7 @@ def test_what_reads_under_instructions_is_no_plain_reader(tmp_path):
     with pytest.raises(EncoderError, match="it reads texts under an instruction"):
         load_base("gircse")
     (tmp_path / "config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
+    (tmp_path / "model.safetensors").write_bytes(b"")
     with pytest.raises(EncoderError, match="a language model, and no sentence-transformers model"):
         load_base(str(tmp_path))
 
