@@ -10,6 +10,7 @@ from retriever.core.fields import leaves
 from retriever.core.types import JSON
 from retriever.corpus.fields import ID_FIELDS, TEXT_FIELDS, Columns, FieldNames, changed, is_named, recognise, value_at
 from retriever.corpus.kinds import ColumnSurvey, Convert, number, settle_orders
+from retriever.corpus.markup import NO_MARKUP, Markup, MarkupSurvey
 from retriever.corpus.rows import Item, ReadingOptions, Row
 
 SAMPLE = 1000
@@ -30,6 +31,7 @@ class Interpretation:
         converts: what makes a value of the file's, by field.
         paths: what makes a value of the file's, by the keys that lead to it; for rows that are no cells.
         dropped: columns that are left out.
+        markup: what the texts have of HTML.
         notes: statements for the user.
     """
 
@@ -37,6 +39,7 @@ class Interpretation:
     converts: Mapping[str, Convert] = field(default_factory=dict)
     paths: Mapping[tuple[str, ...], Convert] = field(default_factory=dict)
     dropped: frozenset[str] = frozenset()
+    markup: Markup = NO_MARKUP
     notes: Sequence[str] = ()
 
     def interpreted(self, row: Row) -> Row:
@@ -77,46 +80,57 @@ def survey_cells(
         for name in names
         if name == fields.find_id(names) or _UNNAMED.fullmatch(name)
     }
-    as_text = fields.as_text(names)
+    as_text, markup = fields.as_text(names), MarkupSurvey()
+    text = fields.find_text(names)
     for chunk in chain([first] if first else [], chunks):
         for name, cells in zip(names, zip(*chunk, strict=True), strict=True):
             if name in keys:
                 keys[name].see(cells)
+            if name == text:
+                for cell in cells:
+                    markup.see(cell)
             if name not in as_text:
                 columns[name].see(cells)
     fields = _without_repeated_id(fields, keys)
     for name in quoted():
         columns[name].quoted = True
-    return _interpretation(names, [columns[name] for name in names if name not in as_text], fields, keys)
+    columns_left = [columns[name] for name in names if name not in as_text]
+    return replace(_interpretation(names, columns_left, fields, keys), markup=markup.markup())
 
 
 def survey_rows(rows: Iterable[Mapping[str, object]], fields: FieldNames, options: ReadingOptions) -> Interpretation:
     """Look at rows whose values have types already: at the first ones, and at all where those leave something open."""
     paths: dict[str, tuple[str, ...]] = {}
-    flat = (_flat(row, paths) for row in rows)
-    sample = list(islice(flat, SAMPLE))
+    rows = iter(rows)
+    first = list(islice(rows, SAMPLE))
+    sample = [_flat(row, paths) for row in first]
     names = list(paths)
     fields = _recognised(names, sample, fields)
     columns = {name: ColumnSurvey(name, cells=False, role=_role(name, options)) for name in names}
-    taken = fields.as_text(names)
+    taken, markup = fields.as_text(names), MarkupSurvey()
     key = _Keys(distinct=bool(fields.spare_id))
     for name, column in columns.items():
         column.see([row.get(name) for row in sample])
     undecided = [name for name in names if columns[name].open and name not in taken]
-    if fields.spare_id:
-        key.see([row.get(fields.spare_id) for row in sample])
-    for chunk in _chunks(flat, SAMPLE) if undecided or key.unique else ():
-        if key.unique:
-            key.see([row.get(fields.spare_id) for row in chunk])
-        for name in undecided:
-            columns[name].see([row.get(name) for row in chunk])
+    key.see([row.get(fields.spare_id) for row in sample])
+    for row in first:
+        markup.see(fields.text_of(row))
+    for chunk in _chunks(rows, SAMPLE):
+        for row in chunk:
+            markup.see(fields.text_of(row))
+        if undecided or key.unique:
+            flat = [_flat(row, paths) for row in chunk]
+            if key.unique:
+                key.see([row.get(fields.spare_id) for row in flat])
+            for name in undecided:
+                columns[name].see([row.get(name) for row in flat])
     fields = _without_repeated_id(fields, {fields.spare_id: key})
     interpretation = _interpretation(names, [columns[name] for name in undecided], fields, {})
     identifier = fields.find_id(names)
     whole = (value.is_integer() for row in sample if isinstance(value := row.get(identifier or ""), float))
     notes = [*interpretation.notes, *([WHOLE_IDS] if identifier and any(whole) else [])]
     paths_to = {paths[name]: convert for name, convert in interpretation.converts.items()}
-    return replace(interpretation, converts={}, paths=paths_to, notes=notes)
+    return replace(interpretation, converts={}, paths=paths_to, notes=notes, markup=markup.markup())
 
 
 def _recognised(names: Sequence[str], sample: Sequence[Mapping[str, object]], fields: FieldNames) -> FieldNames:
@@ -144,6 +158,10 @@ def _interpretation(
     kinds = {column.name: column.kind() for column in columns if column.name not in dropped}
     converts = {name: kind.convert for name, kind in kinds.items() if kind.convert}
     notes = [_fields_note(names, fields), *(kind.note for kind in kinds.values())]
+    converted = [column for column in columns if column.missing and column.name in converts]
+    if words := list(dict.fromkeys(word for column in converted for word in column.missing)):
+        quoted = ", ".join(f"'{word}'" for word in words)
+        notes.append(f"{quoted} in {_listed([column.name for column in converted])} read as missing")
     if numbers := [name for name, kind in kinds.items() if kind.convert is number]:
         notes.append(f"{_listed(numbers)} read as {'numbers' if len(numbers) > 1 else 'a number'}")
     if dropped:
