@@ -68,9 +68,9 @@ class Converter:
         left = values
         for keys in {id_keys, text_keys} - {None}:
             left = without(left, keys or ())
-        if row.sparse:
-            left = {name: value for name, value in left.items() if value is not None}
         metadata = cast("dict[str, JSON]", self._plain.fields(left))
+        if row.sparse:
+            metadata = {name: value for name, value in metadata.items() if value is not None}
         if id_field is not None and id_keys is not None:
             identifier = self._id(value_at(values, id_keys), id_field)
         elif self._derives_ids:

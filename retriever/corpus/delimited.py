@@ -94,7 +94,9 @@ class Delimited:
         """
         self.mended = 0
         with closing(self._open()) as stream:
-            feed = _Feed(self._file, islice(read_lines(stream, self._file, self._encoding), before, None), self._escapes)
+            feed = _Feed(
+                self._file, islice(read_lines(stream, self._file, self._encoding), before, None), self._escapes
+            )
             reader = csv.reader(feed, delimiter=self.delimiter, strict=True, skipinitialspace=not self._raw)
             while True:
                 feed.begin_row()
@@ -155,7 +157,9 @@ def find_delimiter(lines: Sequence[str], usual: str, *, known: Callable[[str], b
     return best if shares[best] >= _AS_WIDE else usual
 
 
-def parsed(lines: "Iterator[str] | Sequence[str]", delimiter: str, *, before: int = 0, strict: bool = False) -> list[Record]:
+def parsed(
+    lines: "Iterator[str] | Sequence[str]", delimiter: str, *, before: int = 0, strict: bool = False
+) -> list[Record]:
     """Return the records of some lines, as many as can be read."""
     records: list[Record] = []
     with suppress(csv.Error, ValueError):  # not CSV at all

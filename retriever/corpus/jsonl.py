@@ -94,7 +94,8 @@ def _parse(line: Line) -> Row:
     try:
         text = line.data.decode("utf-8").strip()
         values, end = raw_decoded(text)
-        if end < len(text):
+        if behind := text[end:].lstrip():
+            end = len(text) - len(behind)
             raise json.JSONDecodeError("Extra data", text, end)
     except UnicodeDecodeError as error:
         problem = line.why_no_text(error)

@@ -63,7 +63,7 @@ class ColumnSurvey:
     def open(self) -> bool:
         """Whether further values can change the kind; for values that are no cells."""
         written = self._says_stars or self._star_texts or self.dates.changes
-        return bool(self._looks_further and written) or bool(self.missing and self._typed)
+        return bool(self._looks_further and written) or bool(self.missing and (self._typed or self.dates.read))
 
     def see(self, values: Iterable[object]) -> None:
         """See some more values; empty ones do not count."""
@@ -127,7 +127,7 @@ class ColumnSurvey:
         changes = self._cells or self._star_texts or self._says_stars
         if changes and stars and (stars >= _SHARE * self.filled or self.role == "stars"):
             return Kind(_stars, f"{self.name!r} read as stars")
-        if self.dates.changes and (self.dates.read >= _SHARE * self.filled or self.role == "date"):
+        if (self.dates.changes or self.missing) and (self.dates.read >= _SHARE * self.filled or self.role == "date"):
             return self.dates.kind(self.name)
         return None
 
@@ -203,6 +203,7 @@ class DateSurvey:
         else:
             order = {True: " (day first)", False: " (month first)", None: ""}[self.day_first]
             note = f"{name!r} read as date{order if self._open or any(self._first.values()) else ''}"
+            note = note if self.changes else ""
         return Kind(date_reader(self.day_first, dated=self._dated, days=self._days), note)
 
 
@@ -251,7 +252,8 @@ def _present(value: object) -> object:
 
 
 def _truth(value: object) -> object:
-    return str(value).strip().lower() == "true"
+    word = str(value).strip().lower()
+    return word == "true" if word in ("true", "false") else None
 
 
 def _stars(value: object) -> object:

@@ -21,7 +21,7 @@ _IMPORT_ID = '{"ImportId"'
 _ROLES = ("id", "text", "stars", "date", "product", "category")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Record:
     """One record of a table: its first and its last line, its cells or why it has none, and its bytes."""
 

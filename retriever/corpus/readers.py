@@ -19,7 +19,8 @@ from retriever.corpus.convert import Converter
 from retriever.corpus.delimited import Delimited
 from retriever.corpus.encodings import UTF8, EncodingError, as_utf8, find_foreign, find_utf16, require_encoding
 from retriever.corpus.fields import FieldNames
-from retriever.corpus.json_values import Cursor, Shape, begins_value, find_shape, read_shaped
+from retriever.corpus.json_objects import Shape, find_shape, read_shaped
+from retriever.corpus.json_values import Cursor, begins_value
 from retriever.corpus.jsonl import is_json, is_lines, read_jsonl
 from retriever.corpus.parquet import Parquet
 from retriever.corpus.plain import Plain
@@ -248,7 +249,7 @@ class _File:
             return "table"
         if not self._options.raw and is_json(head):
             with closing(self._source.open()) as stream:
-                self._shape = find_shape(stream, self._encoding)
+                self._shape = find_shape(stream, self._encoding, self.name)
         if self._shape:
             self.notes.add(self._shape.note)
             return "object"
@@ -289,14 +290,21 @@ class _File:
         return Table(records, self.name, self._fields, self._options)
 
     def _find_sheet(self) -> Table:
-        """Return the first sheet with the columns that are needed."""
-        first: InputError | None = None
+        """Return the first sheet with a text column; where none is needed, else the first."""
+        first: Table | None = None
+        problem: InputError | None = None
         for sheet in open_sheets(self._source, self._options.sheet):
             try:
-                return Table(sheet, self.name, self._fields, self._options)
+                table = Table(sheet, self.name, self._fields, self._options)
             except InputError as error:
-                first = first or error
-        raise first or InputError(f"{self.name} has no rows.", hint="Was it saved completely?")
+                problem = problem or error
+                continue
+            if table.has_text:
+                return table
+            first = first or table
+        if first is None:
+            raise problem or InputError(f"{self.name} has no rows.", hint="Was it saved completely?")
+        return first
 
     def _parsed(self) -> Generator[Row, None, None]:
         if self._table is not None:

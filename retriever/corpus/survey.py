@@ -60,6 +60,8 @@ def survey_cells(
     fields: FieldNames,
     options: ReadingOptions,
     quoted: Callable[[], Collection[str]],
+    *,
+    named: bool = True,
 ) -> Interpretation:
     """Look at all records of a table.
 
@@ -69,16 +71,17 @@ def survey_cells(
         fields: as the user named them.
         options: columns that a person corrected.
         quoted: gives the columns whose numbers the file marks as texts, when all records were seen.
+        named: whether the table has a header, in which a column that only counts the rows has no name.
     """
     chunks = _chunks(records, SAMPLE)
     first = next(chunks, [])
     sample = [dict(zip(names, (cell or None for cell in record), strict=True)) for record in first]
-    fields = _recognised(names, sample, fields)
+    fields = recognised(names, sample, fields)
     columns = {name: ColumnSurvey(name, cells=True, role=_role(name, options)) for name in names}
     keys = {
         name: _Keys(distinct=name == fields.spare_id)
         for name in names
-        if name == fields.find_id(names) or _UNNAMED.fullmatch(name)
+        if name == fields.find_id(names) or (named and _UNNAMED.fullmatch(name))
     }
     as_text, markup = fields.as_text(names), MarkupSurvey()
     text = fields.find_text(names)
@@ -105,14 +108,15 @@ def survey_rows(rows: Iterable[Mapping[str, object]], fields: FieldNames, option
     first = list(islice(rows, SAMPLE))
     sample = [_flat(row, paths) for row in first]
     names = list(paths)
-    fields = _recognised(names, sample, fields)
+    fields = recognised(names, sample, fields)
     columns = {name: ColumnSurvey(name, cells=False, role=_role(name, options)) for name in names}
     taken, markup = fields.as_text(names), MarkupSurvey()
     key = _Keys(distinct=bool(fields.spare_id))
     for name, column in columns.items():
         column.see([row.get(name) for row in sample])
     undecided = [name for name in names if columns[name].open and name not in taken]
-    key.see([row.get(fields.spare_id) for row in sample])
+    if sample:
+        key.see([row.get(fields.spare_id) for row in sample])
     for row in first:
         markup.see(fields.text_of(row))
     for chunk in _chunks(rows, SAMPLE):
@@ -133,7 +137,7 @@ def survey_rows(rows: Iterable[Mapping[str, object]], fields: FieldNames, option
     return replace(interpretation, converts={}, paths=paths_to, notes=notes, markup=markup.markup())
 
 
-def _recognised(names: Sequence[str], sample: Sequence[Mapping[str, object]], fields: FieldNames) -> FieldNames:
+def recognised(names: Sequence[str], sample: Sequence[Mapping[str, object]], fields: FieldNames) -> FieldNames:
     """Return the fields, with id and text by their wider names and values where none has a usual name."""
     columns = recognise(sample) if sample else Columns()
     text = "" if fields.find_text(names) or fields.text or '"' in columns.text else columns.text
@@ -212,7 +216,7 @@ class _Keys:
         return self._whole and self._decimals
 
     def see(self, values: Sequence[object]) -> None:
-        """See the next values."""
+        """See the next values, at least one."""
         texts = ["" if value is None else str(value).strip() for value in values]
         if self.unique:
             self._hashes.update(map(hash, filter(None, texts)))

@@ -18,7 +18,7 @@ from retriever.corpus.fields import FieldNames
 from retriever.corpus.kinds import reads_back
 from retriever.corpus.layout import Layout, Record, find_layout
 from retriever.corpus.rows import ReadingOptions, Row
-from retriever.corpus.survey import Interpretation, survey_cells
+from retriever.corpus.survey import Interpretation, recognised, survey_cells
 from retriever.corpus.values import is_missing
 
 DAMAGE = (InputError, EOFError, OSError, zlib.error)
@@ -62,21 +62,25 @@ class Table:
     def __init__(self, records: Records, file: str, fields: FieldNames, options: ReadingOptions) -> None:
         self._records, self._raw = records, options.raw
         first = records.first()
-        self._layout: Layout = find_layout(
-            first, known=lambda name: name in (fields.id, fields.text), raw=options.raw
-        )
+        self._layout: Layout = find_layout(first, known=lambda name: name in (fields.id, fields.text), raw=options.raw)
         if self._layout.header is not None:
             records.check_header(self._layout.header)
         names = self._layout.names
         self._seen: Counter[str] = Counter()
-        self._least, self._text_at = 2, 0
-        if text := fields.find_text(names):
-            self._text_at = names.index(text) if text in names else 0
-            self._least = max(self._text_at + 1, 2)
+        rows = [record.cells for record in first if record.line > self._layout.before][self._layout.headers :]
+        sample = [dict(zip(names, cells, strict=False)) for cells in rows]
+        text = recognised(names, sample, fields).find_text(names)
+        self._text_at = names.index(text) if text in names else 0
+        self._least = max(self._text_at + 1, 2)  # cells of a row
         self.interpretation = Interpretation(fields) if options.raw else self._survey(fields, options)
         self.notes = [*records.notes, *self._layout.notes, *self._notes_of_rows(), *self.interpretation.notes]
         if names:
             self.interpretation.fields.check_columns(file, names)
+
+    @property
+    def has_text(self) -> bool:
+        """Whether there is a column of texts."""
+        return self.interpretation.fields.find_text(self._layout.names) is not None
 
     def rows(self) -> Iterator[Row]:
         """Yield a row for every record below the header; an empty cell is null.
@@ -101,7 +105,12 @@ class Table:
         names = self._layout.names
         quotes = _Quotes(len(names), self._records.delimiter)
         return survey_cells(
-            names, self._good_cells(quotes), fields, options, lambda: {names[at] for at in quotes.texts()}
+            names,
+            self._good_cells(quotes),
+            fields,
+            options,
+            lambda: {names[at] for at in quotes.texts()},
+            named=self._layout.header is not None,
         )
 
     def _good_cells(self, quotes: "_Quotes") -> Iterator[list[str]]:
@@ -121,20 +130,21 @@ class Table:
         """Yield every record below the header rows with as many cells as the header, or with a problem."""
         names, header = self._layout.names, self._layout.header
         width, self._seen = len(names), Counter()
-        heading = [cell.strip() for cell in header.cells] if header else []
+        heading = _stripped(header.cells) if header and not self._raw else [""]
         last: Record | None = None
         behind: list[Record] = []  # records that are rows only if others follow
         for number, given in enumerate(self._records.read(self._layout.before, width)):
             if number < self._layout.headers:
                 continue
             record = given
-            if not record.problem and (len(record.cells) != width or record.cells[:1] == heading[:1]):
-                if [cell.strip() for cell in record.cells] == heading and not self._raw:
-                    self._seen["header"] += 1
-                    continue
+            if not record.problem and record.cells[0].strip() == heading[0] and _stripped(record.cells) == heading:
+                self._seen["header"] += 1
+                continue
+            if not record.problem and len(record.cells) != width:
                 record = self._widened(record, last, width)
-            if not self._raw and last and (record.problem or not record.cells[self._text_at].strip()):
-                if len(behind) < _MOST_BEHIND and _is_remark(given, last, after_blank=given.line > last.end + 1):
+            doubtful = record.problem or not record.cells[self._text_at].strip()
+            if doubtful and last and not self._raw and len(behind) < _MOST_BEHIND:
+                if _is_remark(given, last, after_blank=given.line > last.end + 1):
                     behind.append(record)
                     continue
             yield from behind
@@ -171,11 +181,15 @@ class Table:
         return notes
 
 
+def _stripped(cells: list[str]) -> list[str]:
+    return [cell.strip() for cell in cells]
+
+
 def _is_remark(record: Record, last: Record, *, after_blank: bool) -> bool:
     """Return whether a record may be a line of a report behind the rows: one or two cells, unlike a row's first."""
-    filled = [cell for cell in record.cells if cell.strip()]
-    first = filled[0] if filled else ""
-    return len(filled) in (1, 2) and len(last.cells) > 1 and (after_blank or _shape(first) != _shape(last.cells[0]))
+    filled, first = sum(bool(cell.strip()) for cell in record.cells), "".join(record.cells[:1]).strip()
+    unlike = after_blank or _shape(first) != _shape(last.cells[0])
+    return bool(first) and filled in (1, 2) and len(last.cells) > 1 and unlike
 
 
 def _shape(cell: str) -> str:

@@ -86,7 +86,9 @@ _FORMS = tuple(
 )
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d.*)?")
 _MONTH_ALONE = re.compile(rf"{_YEAR}-(?P<number>\d{{2}})|{_WORD}\s+(?P<behind>\d{{4}})", re.IGNORECASE)
-_QUARTER = re.compile(rf"{_YEAR}\s?[-/]?\s?Q(?P<number>[1-4])|Q(?P<before>[1-4])[\s/-]\s?(?P<behind>\d{{4}})", re.IGNORECASE)
+_QUARTER = re.compile(
+    rf"{_YEAR}\s?[-/]?\s?Q(?P<number>[1-4])|Q(?P<before>[1-4])[\s/-]\s?(?P<behind>\d{{4}})", re.IGNORECASE
+)
 _SINCE_1970 = re.compile(r"/Date\((?P<number>-?\d{1,15})(?:[+-]\d{4})?\)/")
 _COMPACT = re.compile(r"(\d{4})(\d{2})(?:(\d{2})(?:T?(\d{2})(\d{2})(\d{2})Z?)?)?")
 _MISSING = frozenset({"null", "\\n", "n/a", "#n/a", "nan", "<na>", "-"})
@@ -203,7 +205,7 @@ def _plain(iso: str, *, loose: bool = False) -> WrittenDate:
 def _iso_spelling(text: str) -> str:
     """Return an ISO date with a ``T`` before its time and a colon in its offset."""
     text = f"{text[:10]}T{text[11:]}" if text[10:11] == " " else text
-    return f"{text[:-2]}:{text[-2:]}" if re.search(r"\d[+-]\d{4}$", text) else text
+    return re.sub(r" *([+-]\d{2}):?(\d{2})$", r"\1:\2", text) if len(text) > 10 else text
 
 
 def _checked(parts: dict[str, str | None]) -> WrittenDate | None:
@@ -247,7 +249,7 @@ def number_date(number: float | str, *, days: bool = False) -> str | None:
     20240506 and 202405 are dates, 20240506101200 has a time; others are seconds, milli-, micro- or nanoseconds since
     1970, and where ``days`` are taken for dates, a spreadsheet's days: 45418.
     """
-    compact = _COMPACT.fullmatch(str(number))
+    compact = _COMPACT.fullmatch(str(number).strip().removesuffix(".0"))
     if compact and int(compact[1]) in _YEARS:
         year, month, day, *clock = (int(part) if part else None for part in compact.groups())
         with suppress(ValueError):
