@@ -126,12 +126,14 @@ class Delimited:
         So they are where every line has all its cells by itself. Lines that can be read as one record too must besides
         have numbers or dates in the same cells.
         """
-        if self._raw or record.problem or width < 2:
+        if self._raw or record.problem or width < 2 or not isinstance(record.raw, bytes):
             return []
         records = []
         for number, data in enumerate(record.raw.splitlines(keepends=True), start=record.line):
             line = data.decode(UTF8, "replace").rstrip("\r\n")
             cells = split_leniently(line, self.delimiter) if len(line) <= _LONGEST_MENDED else []
+            if len(cells) == width + 1 and not cells[-1].strip():
+                del cells[-1]
             if line.strip():
                 records.append(Record(number, number, cells, data))
         fitting = [record for record in records if len(record.cells) == width]

@@ -8,12 +8,13 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import IO, BinaryIO, Literal, TypeAlias, cast
 
 from retriever.core.errors import InputError
 from retriever.corpus.encodings import UTF8, as_utf8
 from retriever.corpus.fields import is_named
-from retriever.corpus.json_values import KEPT, Cursor, Node, with_id
+from retriever.corpus.json_values import Cursor, Node, with_id
 from retriever.corpus.rows import Row
 
 Kind: TypeAlias = Literal["list", "keyed", "columns", "split"]
@@ -79,38 +80,47 @@ def read_shaped(stream: BinaryIO, encoding: str, shape: Shape, file: str) -> Ite
 
 
 def _shape(node: Node, path: tuple[str, ...], file: str) -> Shape | None:
-    members = node.members
+    lists = {name: member for name, member in node.members.items() if member.kind == "list" and member.size}
+    objects = {name: member for name, member in node.members.items() if member.kind == "object" and member.size}
     if node.is_record:
         return None
-    lists = {name: member for name, member in members.items() if member.kind == "list" and member.size}
-    objects = {name: member for name, member in members.items() if member.kind == "object" and member.size}
     if {"columns", "data"} <= {*lists} and lists["data"].kinds["list"]:
         return Shape("split", path)
-    if len(lists) == min(node.size, KEPT) and all(inner.flat for inner in lists.values()):
-        if len({inner.size for inner in lists.values()}) == 1:
-            return Shape("columns", path)
-    if len(records := [name for name, inner in lists.items() if inner.kinds["object"]]) == 1:
-        return Shape("list", (*path, records[0]))
-    if objects and (len(objects) == len(members) or sum(inner.is_record for inner in objects.values()) > 1):
-        if all(inner.flat or inner.is_record for inner in objects.values()):
-            return Shape("columns" if _are_columns(objects) else "keyed", path)
-    inside = [found for name, inner in objects.items() if (found := _shape(inner, (*path, name), file))]
-    if len(inside) == 1 and not records:
-        return inside[0]
-    texts = [name for name, inner in lists.items() if inner.kinds["words"] > 1]
-    if len(records) + len(inside) + len(texts) > 1:
-        names = [*records, *(".".join(found.path) for found in inside), *texts]
+    if len(lists) == len(node.members) and _are_parallel(lists):
+        return Shape("columns", path)
+    records = [name for name, inner in lists.items() if inner.kinds["object"]]
+    if not records and _are_rows_or_columns(objects, node):
+        return Shape("columns" if _are_columns(objects) else "keyed", path)
+    inside = [Shape("list", (*path, name)) for name in records]
+    if len(inside) != 1:  # an envelope has one list of records, whatever else
+        inside += [found for name, inner in objects.items() if (found := _shape(inner, (*path, name), file))]
+    inside = inside or [Shape("list", (*path, name)) for name, inner in lists.items() if inner.kinds["words"] > 1]
+    if len(inside) > 1:
         raise InputError(
-            f"{file} is one object with several lists: {', '.join(map(repr, names))}.",
+            f"{file} is one object with several lists: {', '.join(repr('.'.join(held.path)) for held in inside)}.",
             hint="Write each to a file of its own, one object a line.",
         )
-    if texts:
-        return Shape("list", (*path, texts[0]))
-    return Shape("keyed", path) if node.size > 2 and 2 * node.kinds["words"] > node.size and _only_texts(node) else None
+    return inside[0] if inside else Shape("keyed", path) if _holds_texts(node) else None
 
 
-def _only_texts(node: Node) -> bool:
-    return not _name_fields(node.members) and node.kinds["words"] + node.kinds["text"] == node.size
+def _are_parallel(lists: Mapping[str, Node]) -> bool:
+    """Return whether lists are the columns of a table."""
+    return len({inner.size for inner in lists.values()}) == 1 and any(inner.flat for inner in lists.values())
+
+
+def _are_rows_or_columns(objects: Mapping[str, Node], node: Node) -> bool:
+    """Return whether objects are the rows of a table, or its columns, and not parts of one record."""
+    if sum(inner.is_record for inner in objects.values()) > 1:
+        return True
+    alike = len(objects) > 1 and len({frozenset(inner.members) for inner in objects.values()}) == 1
+    plain = all(inner.flat or inner.is_record for inner in objects.values())
+    return bool(objects) and len(objects) == len(node.members) and (plain or alike)
+
+
+def _holds_texts(node: Node) -> bool:
+    """Return whether the members of an object are texts, most of several words, under keys that name no fields."""
+    words = node.kinds["words"]
+    return 2 < node.size < 2 * words and words + node.kinds["text"] == node.size and not _name_fields(node.members)
 
 
 def _are_columns(objects: Mapping[str, Node]) -> bool:
@@ -133,15 +143,14 @@ def _rows_of_columns(cursor: Cursor, stack: ExitStack) -> Iterator[Row]:
     keys: IO[str] | None = None
     for name in cursor.members():
         column = columns[str(name)] = _spool(stack)
-        labels, rows = _spool(stack), 0
-        for rows, label in enumerate(cursor.members(), start=1):
+        labels = _spool(stack)
+        for label in cursor.members():
             labels.write(json.dumps(label) + "\n")
             column.write(json.dumps(cursor.value()) + "\n")
         labels.seek(0)
         column.seek(0)
-        if keys is None:
-            keys, count = labels, rows
-        elif rows != count or any(label != key for label, key in zip(labels, keys, strict=True)):
+        keys = keys or labels
+        if keys is not labels and any(label != key for label, key in zip_longest(labels, keys)):
             raise ValueError(f"the column {name!r} has other rows than the one before it")
         keys.seek(0)
     for number, (label, *cells) in enumerate(zip(keys or (), *columns.values(), strict=True), start=1):

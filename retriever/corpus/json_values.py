@@ -17,8 +17,7 @@ _BLOCK = 1 << 16
 _BLANK = re.compile(r"[ \t\r\n\ufeff]*")
 _CUT = 16
 """Characters of a name, an escape or a number at most: where these are cut off, JSON is bad no further back."""
-KEPT = 30
-"""Members by which the shape of an object is recognised."""
+_KEPT = 30  # members by which the shape of an object is recognised
 _CLOSING = {"{": "}", "[": "]"}
 
 
@@ -52,7 +51,7 @@ class Node:
     def add(self, key: str, member: "Node") -> None:
         """Count a member, and keep it where it is among the first."""
         self.size += 1
-        if self.size <= KEPT:
+        if self.size <= _KEPT:
             self.members[key] = member
 
     def see(self, value: object) -> "Node":

@@ -4,7 +4,6 @@ Before the header there may be a line ``sep=;``, a title or other lines of a rep
 rows: the questions in full, sub-headings of questions with several columns, Qualtrics' import ids.
 """
 
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from retriever.core.errors import InputError
@@ -38,7 +40,8 @@ class Parquet:
         self._source = source
         self.notes: list[str] = []
         with self._opened() as (connection, path):
-            self.count = int(_first(connection, "SELECT sum(num_rows) FROM parquet_file_metadata(?)", path) or 0)
+            counts = connection.execute("SELECT num_rows FROM parquet_file_metadata(?)", [path]).fetchall()
+            self.count = sum(int(count) for (count,) in counts)
             elements = connection.execute("SELECT name, num_children FROM parquet_schema(?)", [path]).fetchall()
         self.columns = distinct(list(_top_level(elements)), self.notes)
 
@@ -48,14 +51,13 @@ class Parquet:
         as_text = [at for at, name in enumerate(names) if name in fields.as_text(names)]
         with self._opened() as (connection, path):
             result = connection.execute("SELECT * FROM read_parquet(?)", [path])
-            line = 0
-            while batch := result.fetchmany(_BATCH):
-                for line, cells in enumerate(batch, start=line + 1):
-                    values: dict[str, object] = dict(zip(names, cells, strict=True))
-                    for at in as_text:
-                        if isinstance(cells[at], bytes):
-                            values[names[at]] = cells[at].decode("utf-8", "replace")
-                    yield Row(line, values, values, sparse=True)
+            batches = iter(partial(result.fetchmany, _BATCH), [])
+            for line, cells in enumerate(chain.from_iterable(batches), start=1):
+                values: dict[str, object] = dict(zip(names, cells, strict=True))
+                for at in as_text:
+                    if isinstance(cells[at], bytes):
+                        values[names[at]] = cells[at].decode("utf-8", "replace")
+                yield Row(line, values, values, sparse=True)
 
     @contextmanager
     def _opened(self) -> "Iterator[tuple[duckdb.DuckDBPyConnection, str]]":
@@ -72,13 +74,8 @@ class Parquet:
             ) from error
 
 
-def _first(connection: "duckdb.DuckDBPyConnection", query: str, path: str) -> object:
-    row = connection.execute(query, [path]).fetchone()
-    return row[0] if row else None
-
-
 def _top_level(elements: list[tuple[str, int | None]]) -> Iterator[str]:
-    """Yield the names of the columns, which are the children of the schema's root; the schema lists all, depth first."""
+    """Yield the names of the columns, the children of the root of a schema that is listed depth first."""
 
     def skip(at: int) -> int:
         after = at + 1

@@ -54,7 +54,8 @@ class Plain:
             return value
         if isinstance(value, Mapping | list | tuple):
             if depth == 0:
-                return self._lost(place, "nested too deeply")
+                self._lose(place, "nested too deeply")
+                return None
             if isinstance(value, Mapping):
                 return self._mapping(value, place, depth - 1)
             items = (self._value(item, f"{place}.{number}", depth - 1) for number, item in enumerate(value))
@@ -67,8 +68,7 @@ class Plain:
             name = key if type(key) is str and key.isascii() and "\0" not in key else self.text(str(key))
             if name != key and (name in values or name in plain):
                 name = self._replaced(str(key))  # two spellings of one name in one row
-            kind = type(value)
-            if kind is str and value.isascii() and "\0" not in value:  # type: ignore[attr-defined]
+            if type(value) is str and value.isascii() and "\0" not in value:
                 plain[name] = value
             elif (item := self._value(value, f"{place}.{name}" if place else name, depth)) is not _LEFT_OUT:
                 plain[name] = item
@@ -95,9 +95,10 @@ class Plain:
             return _LEFT_OUT
         if callable(of_numpy := getattr(value, "tolist", None)):
             return self._value(of_numpy(), place, 1)
-        return self._lost(place, f"{kind_of(value)}, which cannot be read")
+        self._lose(place, f"{kind_of(value)}, which cannot be read")
+        return None
 
-    def _lost(self, place: str, why: str) -> None:
+    def _lose(self, place: str, why: str) -> None:
         self._report(f"{place[:100]!r}: {why}, is null")
 
     def _replaced(self, text: str) -> str:

@@ -1,6 +1,6 @@
 """Spreadsheets: the rows of one sheet of .xlsx, .xls or .ods, with dates as ISO writes them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING
 
@@ -71,7 +71,7 @@ def _is_shown(sheet: "python_calamine.SheetMetadata") -> bool:
     return str(sheet.visible).endswith("Visible") and str(sheet.typ).endswith("WorkSheet")
 
 
-def _record(number: int, row: list[object]) -> Record:
+def _record(number: int, row: Sequence[object]) -> Record:
     cells = [_text(cell) for cell in row]
     return Record(number, number, cells if any(cells) else [], "\t".join(cells))
 

@@ -19,7 +19,6 @@ from retriever.corpus.kinds import reads_back
 from retriever.corpus.layout import Layout, Record, find_layout
 from retriever.corpus.rows import ReadingOptions, Row
 from retriever.corpus.survey import Interpretation, recognised, survey_cells
-from retriever.corpus.values import is_missing
 
 DAMAGE = (InputError, EOFError, OSError, zlib.error)
 """Errors of a file that is damaged further down."""

@@ -251,10 +251,10 @@ def number_date(number: float | str, *, days: bool = False) -> str | None:
     """
     compact = _COMPACT.fullmatch(str(number).strip().removesuffix(".0"))
     if compact and int(compact[1]) in _YEARS:
-        year, month, day, *clock = (int(part) if part else None for part in compact.groups())
+        year, month, day, hour, minute, second = (int(part) if part else None for part in compact.groups())
         with suppress(ValueError):
-            moment = datetime(year or 0, month or 0, day or 1, *(part or 0 for part in clock))
-            return moment.isoformat() if clock[0] is not None else moment.date().isoformat()[: 10 if day else 7]
+            moment = datetime(year or 0, month or 0, day or 1, hour or 0, minute or 0, second or 0)
+            return moment.isoformat() if hour is not None else moment.date().isoformat()[: 10 if day else 7]
     with suppress(ValueError):
         if isinstance(number, str):
             number = float(number) if "." in number else int(number)

@@ -36,7 +36,7 @@ def test_a_header_that_comes_again_is_no_row(tmp_path):
     ("data", "metadata"),
     [
         (
-            "7,2024-02-01,The handle wobbles a lot\n9,2024-02-02,It pours without a drip\n7,2024-02-03,Leaks at the lid\n",
+            "7,2024-02-01,The handle wobbles a lot\n9,2024-02-02,It never drips a bit\n7,2024-02-03,Leaks at the lid\n",
             {"column 1": 7, "column 2": "2024-02-01"},
         ),
         (

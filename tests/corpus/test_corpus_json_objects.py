@@ -136,6 +136,16 @@ def test_a_record_that_is_no_json_costs_itself_alone(tmp_path):
     assert bad.line == 3
 
 
+@pytest.mark.parametrize("orient", ["columns", "index"])
+def test_cells_that_hold_others_stay_whole(tmp_path, orient):
+    table = {"text": {"0": "Leaks", "1": "Fine"}, "tags": {"0": ["a"], "1": []}, "seen": {"0": {"n": 1}, "1": {"n": 2}}}
+    if orient == "index":
+        table = {row: {name: cells[row] for name, cells in table.items()} for row in ("0", "1")}
+    assert read(tmp_path, table)[0] == [
+        Document("0", "Leaks", {"tags": ["a"], "seen": {"n": 1}}), Document("1", "Fine", {"tags": [], "seen": {"n": 2}}),
+    ]  # fmt: skip
+
+
 def test_columns_with_different_rows_are_refused(tmp_path):
     with pytest.raises(InputError, match="the column 'stars' has other rows than the one before it"):
         read(tmp_path, {"text": {"0": "Leaks", "1": "Fine"}, "stars": {"0": 1, "2": 5}})
@@ -143,8 +153,10 @@ def test_columns_with_different_rows_are_refused(tmp_path):
 
 def test_extended_json_of_mongodb_is_plain(tmp_path):
     row = {
-        "_id": {"$oid": "66a0b1"}, "text": "Leaks", "n": {"$numberInt": "2"}, "big": {"$numberLong": "9007199254740993"},
-        "price": {"$numberDouble": "2.5"}, "at": {"$date": {"$numberLong": "1717150000000"}}, "none": {"$undefined": True},
+        "_id": {"$oid": "66a0b1"}, "text": "Leaks", "n": {"$numberInt": "2"},
+        "big": {"$numberLong": "9007199254740993"},
+        "price": {"$numberDouble": "2.5"}, "at": {"$date": {"$numberLong": "1717150000000"}},
+        "none": {"$undefined": True},
         "$odd": {"$x": 1}, "seen": [{"$date": "2024-05-01T10:00:00Z"}],
     }  # fmt: skip
     (document,), _ = read(tmp_path, row, "a.jsonl")

@@ -72,7 +72,7 @@ def test_the_first_sheet_with_texts_is_taken_and_another_by_its_name(tmp_path):
     assert rows == DOCUMENTS
     assert notes[0].startswith("sheet 'May' read")
     assert read(tmp_path, data, sheet="June")[0] == [Document("9", "Leaks")]
-    with pytest.raises(InputError, match="has no sheet 'Jun'.*June"):
+    with pytest.raises(InputError, match=r"has no sheet 'Jun'.*June"):
         read(tmp_path, data, sheet="Jun")
     fields = read_fields(tmp_path / "a.xlsx", FieldNames(text_needed=False))
     assert next(fields).values["text"] == "The handle wobbles"
