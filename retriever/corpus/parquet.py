@@ -65,7 +65,7 @@ class Parquet:
 
         try:
             with self._source.local() as path, duckdb.connect(config=_SETTINGS) as connection:
-                connection.execute("SET TimeZone = 'UTC'")
+                connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
                 yield connection, re.sub(r"([\[*?])", r"[\1]", str(path))  # not a pattern of several files
         except (duckdb.Error, OSError, ValueError, OverflowError, MemoryError, RuntimeError) as error:
             reason = str(error).partition("\n")[0].replace(str(self._source.path.resolve()), self._source.name)

@@ -156,7 +156,7 @@ def _only_member(name: str, stream: BinaryIO) -> zipfile.ZipInfo | None:
     try:
         with zipfile.ZipFile(stream) as archive:
             members = [entry for entry in archive.infolist() if not entry.is_dir() and not _is_litter(entry.filename)]
-    except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, IndexError) as error:
         raise InputError(f"{name} is a damaged zip file: {error}.", hint="Copy or download it again.") from error
     if any(entry.filename in _SHEET_PARTS for entry in members):
         for entry in members:
