@@ -253,7 +253,7 @@ class _Feed:
         if line.too_long or len(self.raw) > LONGEST_LINE:
             raise _TooLongError
         try:
-            text = line.data.decode(UTF8)
+            text = line.text()
         except UnicodeDecodeError as error:
             self.problem = line.why_no_text(error)
             text = line.data.decode(UTF8, "replace")

@@ -95,6 +95,8 @@ def _shape(node: Node, path: tuple[str, ...], file: str) -> Shape | None:
     if len(inside) != 1:  # an envelope has one list of records, whatever else
         inside += [found for name, inner in objects.items() if (found := _shape(inner, (*path, name), file))]
     inside = inside or [Shape("list", (*path, name)) for name, inner in lists.items() if inner.kinds["words"] > 1]
+    if len(with_texts := [held for held in inside if _holds_records(node, held.path[len(path) :])]) == 1:
+        return with_texts[0]
     if len(inside) > 1:
         raise InputError(
             f"{file} is one object with several lists: {', '.join(repr('.'.join(held.path)) for held in inside)}.",
@@ -115,6 +117,13 @@ def _are_rows_or_columns(objects: Mapping[str, Node], node: Node) -> bool:
     alike = len(objects) > 1 and len({frozenset(inner.members) for inner in objects.values()}) == 1
     plain = all(inner.flat or inner.is_record for inner in objects.values())
     return bool(objects) and len(objects) == len(node.members) and (plain or alike)
+
+
+def _holds_records(node: Node, path: Sequence[str]) -> bool:
+    """Return whether members of what some keys lead to have texts of their own."""
+    for key in path:
+        node = node.members[key]
+    return any(member.is_record for member in node.members.values())
 
 
 def _holds_texts(node: Node) -> bool:

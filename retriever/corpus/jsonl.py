@@ -92,7 +92,7 @@ def _begins_object(text: str) -> bool:
 def _parse(line: Line) -> Row:
     problem = ""
     try:
-        text = line.data.decode("utf-8").strip()
+        text = line.text().strip()
         values, end = raw_decoded(text)
         if behind := text[end:].lstrip():
             end = len(text) - len(behind)

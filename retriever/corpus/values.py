@@ -80,6 +80,7 @@ _FORMS = tuple(
         rf"{_YEAR}年\s*(?P<month>\d{{1,2}})月\s*(?P<day>\d{{1,2}})日{_TIME}",
         rf"{_LEAD}(?P<one>\d{{1,2}})(?P<mark>[-/.])\s?(?P<other>\d{{1,2}})(?P=mark)\s?(?P<year>\d{{4}}|\d{{2}}){_TIME}",
         rf"{_LEAD}{_DAY}[\s-]*(?:de\s+|of\s+)?{_WORD},?[\s-]*(?:de\s+|del\s+)?{_YEAR}{_TIME}",
+        rf"(?P<day>\d{{1,2}})-{_WORD}-(?P<year>\d{{2}}){_TIME}",
         rf"{_LEAD}{_WORD}\s*{_DAY},?\s+{_YEAR}{_TIME}",
         rf"{_LEAD}{_WORD}\s+{_DAY}\s+{_CLOCK}(?:\s+{_ZONE})?\s+{_YEAR}",  # of C's ctime, and of Twitter
     )
@@ -92,7 +93,9 @@ _QUARTER = re.compile(
 _SINCE_1970 = re.compile(r"/Date\((?P<number>-?\d{1,15})(?:[+-]\d{4})?\)/")
 _COMPACT = re.compile(r"(\d{4})(\d{2})(?:(\d{2})(?:T?(\d{2})(\d{2})(\d{2})Z?)?)?")
 _MISSING = frozenset({"null", "\\n", "n/a", "#n/a", "nan", "<na>", "-"})
-_MISSING_NUMBERS = _MISSING | {"--", "na", "none", "nat", "inf", "-inf", "infinity", "-infinity"}
+_MISSING_NUMBERS = _MISSING | set(
+    "-- na none nat inf -inf infinity -infinity #div/0! #value! #ref! #num! #null! #name?".split()
+)
 
 
 def is_missing(value: str, *, number: bool = False) -> bool:
@@ -214,8 +217,8 @@ def _checked(parts: dict[str, str | None]) -> WrittenDate | None:
     if time is None:
         return None
     loose = year < 100 or (mark == "." and "one" not in parts)
+    year += 0 if year > 99 else 1900 if year >= _CENTURY else 2000
     if "one" in parts:
-        year += 0 if year > 99 else 1900 if year >= _CENTURY else 2000
         numbers = int(parts["one"] or 0), int(parts["other"] or 0)
         if mark == ".":
             numbers, mark = numbers[::-1], ""

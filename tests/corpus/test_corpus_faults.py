@@ -183,6 +183,11 @@ def test_a_text_that_says_there_is_none_is_empty(tmp_path, word):
     assert (bad.line, bad.reason) == (3, f"the text in 'text' is empty: {word!r} stands for a missing value")
 
 
+def test_errors_of_spreadsheets_are_missing_numbers(tmp_path):
+    rows, _ = read(tmp_path, "id,text,n\n1,Leaks,#DIV/0!\n2,Fine,3\n3,Pours,#VALUE!\n")
+    assert [row.metadata for row in rows] == [{}, {"n": 3}, {}]
+
+
 def test_numbers_of_json_are_null_where_a_word_says_so(tmp_path):
     lines = '{"id": 1, "text": "Leaks", "n": 2}\n{"id": 2, "text": "Fine", "n": "N/A"}\n'
     rows, note = read(tmp_path, lines, "a.jsonl")

@@ -95,6 +95,13 @@ def test_texts_under_keys(tmp_path):
     ]  # fmt: skip
 
 
+def test_of_several_lists_the_one_with_texts_is_taken(tmp_path):
+    rows, notes = read(tmp_path, {"users": {"u1": {"name": "Ann"}, "u2": {"name": "Bob"}}, "reviews": NAMED})
+    assert rows == documents("a", "b", "c")
+    rows, _ = read(tmp_path, {"shops": [{"city": "Kiel"}, {"city": "Bonn"}], "reviews": ROWS})
+    assert [row.text for row in rows] == COLUMNS["text"]
+
+
 def test_an_object_with_several_lists_is_refused_by_their_names(tmp_path):
     with pytest.raises(InputError, match=r"a\.json.*several lists: 'good', 'bad'\. Write each to a file of its own"):
         read(tmp_path, {"good": ROWS, "bad": ROWS})

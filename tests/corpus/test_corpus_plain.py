@@ -40,6 +40,15 @@ def test_nul_in_a_table_is_replaced(tmp_path):
     assert document == Document("1\ufffd", "Le\ufffdaks", {"x": "a\ufffd"})
 
 
+@pytest.mark.parametrize(("name", "line"), [("a.csv", b"1,%s"), ("a.jsonl", b'{"id": 1, "text": "%s"}')])
+def test_halves_of_characters_that_are_bytes_are_put_together_or_replaced(tmp_path, name, line):
+    path = tmp_path / name
+    head = b"id,text\n" if name == "a.csv" else b""
+    path.write_bytes(head + line % b"\xed\xa0\xbd\xed\xb8\x80 and \xed\xa0\xbd")
+    (document,), _ = read(path)
+    assert document == Document("1", "\U0001f600 and \ufffd")
+
+
 def test_documents_of_a_program_are_made_plain_too():
     key = uuid.UUID(int=5)
     given = Document(
