@@ -60,10 +60,9 @@ class ColumnSurvey:
         self._looks_further = True
 
     @property
-    def open(self) -> bool:
-        """Whether further values can change the kind; for values that are no cells."""
-        written = self._says_stars or self._star_texts or self.dates.changes
-        return bool(self._looks_further and written) or bool(self.missing and (self._typed or self.dates.read))
+    def settled(self) -> bool:
+        """Whether no further value can change the kind, for values that are no cells: those seen are words."""
+        return not self._looks_further and not self._typed
 
     def see(self, values: Iterable[object]) -> None:
         """See some more values; empty ones do not count."""

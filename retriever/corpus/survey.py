@@ -20,6 +20,7 @@ _UNNAMED = re.compile(r"column 1|Unnamed: 0(?:\.\d+)?")
 _WHOLE = re.compile(r"-?[0-9]+(?:\.0+)?")
 WHOLE_IDS = "ids that are whole numbers, as 1.0, read as 1"
 _MANY = 6  # names that are listed in full
+_MOST_COLUMNS = 1000  # of rows that are no cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,38 +103,32 @@ def survey_cells(
 
 
 def survey_rows(rows: Iterable[Mapping[str, object]], fields: FieldNames, options: ReadingOptions) -> Interpretation:
-    """Look at rows whose values have types already: at the first ones, and at all where those leave something open."""
-    paths: dict[str, tuple[str, ...]] = {}
-    rows = iter(rows)
+    """Look at all rows, whose values have types already; fields are recognised by the first ones."""
+    rows, flat = iter(rows), _Flat()
     first = list(islice(rows, SAMPLE))
-    sample = [_flat(row, paths) for row in first]
-    names = list(paths)
+    sample = [flat(row) for row in first]
+    names = list(flat.paths)
     fields = recognised(names, sample, fields)
-    columns = {name: ColumnSurvey(name, cells=False, role=_role(name, options)) for name in names}
-    taken, markup = fields.as_text(names), MarkupSurvey()
-    key = _Keys(distinct=bool(fields.spare_id))
-    for name, column in columns.items():
-        column.see([row.get(name) for row in sample])
-    undecided = [name for name in names if columns[name].open and name not in taken]
-    if sample:
-        key.see([row.get(fields.spare_id) for row in sample])
-    for row in first:
-        markup.see(fields.text_of(row))
-    for chunk in _chunks(rows, SAMPLE):
+    identifier, taken = fields.find_id(names), fields.as_text(names)
+    whole = any(isinstance(value := row.get(identifier or ""), float) and value.is_integer() for row in sample)
+    columns: dict[str, ColumnSurvey] = {}
+    key, markup = _Keys(distinct=bool(fields.spare_id)), MarkupSurvey()
+    for chunk in chain([first] if first else [], _chunks(rows, SAMPLE)):
         for row in chunk:
             markup.see(fields.text_of(row))
-        if undecided or key.unique:
-            flat = [_flat(row, paths) for row in chunk]
-            if key.unique:
-                key.see([row.get(fields.spare_id) for row in flat])
-            for name in undecided:
-                columns[name].see([row.get(name) for row in flat])
+        flattened = [flat(row) for row in chunk]
+        if key.unique:
+            key.see([row.get(fields.spare_id) for row in flattened])
+        for name in islice(flat.paths, _MOST_COLUMNS):
+            if name not in columns and name not in taken:
+                columns[name] = ColumnSurvey(name, cells=False, role=_role(name, options))
+            if name in columns and not columns[name].settled:
+                columns[name].see([row.get(name) for row in flattened])
+        first, sample = [], []  # which hold as much memory as a chunk
     fields = _without_repeated_id(fields, {fields.spare_id: key})
-    interpretation = _interpretation(names, [columns[name] for name in undecided], fields, {})
-    identifier = fields.find_id(names)
-    whole = (value.is_integer() for row in sample if isinstance(value := row.get(identifier or ""), float))
-    notes = [*interpretation.notes, *([WHOLE_IDS] if identifier and any(whole) else [])]
-    paths_to = {paths[name]: convert for name, convert in interpretation.converts.items()}
+    interpretation = _interpretation(names, list(columns.values()), fields, {})
+    notes = [*interpretation.notes, *([WHOLE_IDS] if whole and identifier == fields.find_id(names) else [])]
+    paths_to = {flat.paths[name]: convert for name, convert in interpretation.converts.items()}
     return replace(interpretation, converts={}, paths=paths_to, notes=notes, markup=markup.markup())
 
 
@@ -239,16 +234,26 @@ def _role(name: str, options: ReadingOptions) -> str:
     return next((role for role in ("stars", "date") if columns and name and getattr(columns, role) == name), "")
 
 
-def _flat(row: Mapping[str, object], paths: dict[str, tuple[str, ...]]) -> dict[str, object]:
-    """Return the values of a row by the names of their fields, and note which keys lead to a name."""
-    flat: dict[str, object] = {}
-    try:
-        for leaf in leaves(cast("Mapping[str, JSON]", row)):
-            flat[leaf.name] = leaf.value
-            paths.setdefault(leaf.name, leaf.keys)
-    except RecursionError:  # a bad row
-        return {}
-    return flat
+class _Flat:
+    """Gives the values of a row by the names of their fields, and remembers which keys lead to a name."""
+
+    def __init__(self) -> None:
+        self.paths: dict[str, tuple[str, ...]] = {}
+        self._plain: set[str] = set()  # names that are keys of a row themselves
+
+    def __call__(self, row: Mapping[str, object]) -> Mapping[str, object]:
+        if row.keys() <= self._plain and not any(isinstance(value, dict) for value in row.values()):
+            return row
+        flat: dict[str, object] = {}
+        try:
+            for leaf in leaves(cast("Mapping[str, JSON]", row)):
+                flat[leaf.name] = leaf.value
+                if leaf.name not in self.paths:
+                    self.paths[leaf.name] = leaf.keys
+                    self._plain.update([leaf.name] if leaf.keys == (leaf.name,) else [])
+        except RecursionError:  # a bad row
+            return {}
+        return flat
 
 
 def _chunks(records: Iterable[Item], size: int) -> Iterator[list[Item]]:

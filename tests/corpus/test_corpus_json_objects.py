@@ -96,7 +96,7 @@ def test_texts_under_keys(tmp_path):
 
 
 def test_of_several_lists_the_one_with_texts_is_taken(tmp_path):
-    rows, notes = read(tmp_path, {"users": {"u1": {"name": "Ann"}, "u2": {"name": "Bob"}}, "reviews": NAMED})
+    rows, _ = read(tmp_path, {"users": {"u1": {"name": "Ann"}, "u2": {"name": "Bob"}}, "reviews": NAMED})
     assert rows == documents("a", "b", "c")
     rows, _ = read(tmp_path, {"shops": [{"city": "Kiel"}, {"city": "Bonn"}], "reviews": ROWS})
     assert [row.text for row in rows] == COLUMNS["text"]
@@ -145,11 +145,13 @@ def test_a_record_that_is_no_json_costs_itself_alone(tmp_path):
 
 @pytest.mark.parametrize("orient", ["columns", "index"])
 def test_cells_that_hold_others_stay_whole(tmp_path, orient):
-    table = {"text": {"0": "Leaks", "1": "Fine"}, "tags": {"0": ["a"], "1": []}, "seen": {"0": {"n": 1}, "1": {"n": 2}}}
+    table = {"text": {"0": "Leaks", "1": "Fine"}, "tags": {"0": ["a"], "1": []}}
+    table["seen"] = {"0": {"n": 1}, "1": {"n": 2}}
     if orient == "index":
         table = {row: {name: cells[row] for name, cells in table.items()} for row in ("0", "1")}
     assert read(tmp_path, table)[0] == [
-        Document("0", "Leaks", {"tags": ["a"], "seen": {"n": 1}}), Document("1", "Fine", {"tags": [], "seen": {"n": 2}}),
+        Document("0", "Leaks", {"tags": ["a"], "seen": {"n": 1}}),
+        Document("1", "Fine", {"tags": [], "seen": {"n": 2}}),
     ]  # fmt: skip
 
 

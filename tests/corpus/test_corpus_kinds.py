@@ -180,6 +180,16 @@ def test_the_order_is_that_of_all_values_of_json_too(tmp_path):
     assert note == "'at.day' read as date (month first)"
 
 
+def test_fields_that_only_later_rows_of_json_have_are_typed_too(tmp_path):
+    rows = [{"id": row, "text": "a", "n": row} for row in range(1500)]
+    rows += [{"id": "x", "text": "a", "n": "N/A", "date": "May 3, 2024"}, {"id": "y", "text": "b", "n": 7}]
+    documents, note = read(tmp_path, "\n".join(map(json.dumps, rows)), "a.jsonl")
+    assert [document.metadata for document in documents[-3:]] == [
+        {"n": 1499}, {"n": None, "date": "2024-05-03"}, {"n": 7},
+    ]  # fmt: skip
+    assert note == "'date' read as date; 'N/A' in 'n' read as missing"
+
+
 def test_a_person_says_what_columns_hold(tmp_path):
     columns = Columns(text="text", stars="grade", date="moment")
     data = "id,text,grade,moment\n1,a,4 of 5,1717113600\n2,b,two,soon\n"
