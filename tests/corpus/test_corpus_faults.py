@@ -63,6 +63,8 @@ def test_a_header_of_questions_or_years_is_one(tmp_path, header):
     )
     assert len(rows) == 2
     assert "no header" not in note
+    rows, _ = read(tmp_path, "remark,2019\nThe handle wobbles a lot,3\nIt pours without a drip,4\n")
+    assert rows[0].metadata == {"2019": 3}
 
 
 def test_rows_that_lack_their_last_cells_are_filled_up(tmp_path):
@@ -120,6 +122,7 @@ def test_quotes_escaped_by_backslashes(tmp_path):
         ('"Great" they said', '"Great" they said'),
         ('A 7" lid', 'A 7" lid'),
         ('"said ""so"", loudly"', 'said "so", loudly'),
+        ('"said ""so"", 5" wide"', 'said "so", 5" wide'),
     ],
 )
 def test_quotes_inside_a_cell_are_characters(tmp_path, cell, text):
@@ -143,6 +146,8 @@ def test_lines_in_quotes_stay_one_text(tmp_path):
     rows, note = read(tmp_path, data)
     assert texts(rows) == [("1", "Leaks, badly\nand drips, too\n\n2,3,4"), ("2", "Fine\n1,so,4\n")]
     assert "characters" not in note
+    rows, note = read(tmp_path, 'text,label\n"Leaks, badly\nand the motor too",bad\nFine,good\n')
+    assert [row.text for row in rows] == ["Leaks, badly\nand the motor too", "Fine"]
 
 
 @pytest.mark.parametrize(

@@ -54,9 +54,10 @@ def test_every_orientation_of_pandas_is_a_row_a_document(tmp_path, orient, index
         assert [row.id for row in rows] == (index or ["0", "1", "2"])
 
 
+@pytest.mark.parametrize("index", [None, ["x", "y", "z"]])
 @pytest.mark.parametrize("names", [("text", "stars"), ("comment", "n"), ("remark", "grade")])
-def test_columns_are_told_from_records(tmp_path, names):
-    table = pd.DataFrame({names[0]: COLUMNS["text"], names[1]: COLUMNS["stars"]})
+def test_columns_are_told_from_records(tmp_path, names, index):
+    table = pd.DataFrame({names[0]: COLUMNS["text"], names[1]: COLUMNS["stars"]}, index=index)
     for orient in ("columns", "index"):
         rows, _ = read(tmp_path, table.to_json(orient=orient), text_field=names[0])
         assert [(row.text, row.metadata) for row in rows] == [(row["text"], {names[1]: row["stars"]}) for row in ROWS]
@@ -123,6 +124,9 @@ def test_an_object_with_a_text_of_its_own_is_one_document(tmp_path, data, indent
 def test_several_objects_are_rows_whatever_they_hold(tmp_path):
     lines = "\n".join(json.dumps({"text": "Leaks", "shops": {"x": {"n": 1}, "y": {"n": 2}}}) for _ in range(2))
     assert len(read(tmp_path, lines, "a.jsonl")[0]) == 2
+    lines = "\n".join(json.dumps({"review": {"text": row["text"]}, "shop": {"n": 1}}) for row in ROWS)
+    rows, _ = read(tmp_path, lines, "a.jsonl", text_field="review.text")
+    assert [(row.text, row.metadata) for row in rows] == [(row["text"], {"shop": {"n": 1}}) for row in ROWS]
 
 
 @pytest.mark.parametrize("orient", ["columns", "index", "split"])

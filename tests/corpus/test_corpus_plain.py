@@ -85,6 +85,8 @@ def test_parquet_keeps_rows_whatever_a_column_holds(tmp_path):
         }
     )
     path = tmp_path / "a[1]*.parquet"
+    parquet.write_table(table, tmp_path / "a[1]b.parquet")  # which the other's name would match as a pattern
+    parquet.write_table(table, tmp_path / "a1b.parquet")
     parquet.write_table(table.append_column("big", table["big"]), path)
     rows, notes = read(path)
     assert rows == [

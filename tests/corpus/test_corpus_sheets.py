@@ -78,6 +78,15 @@ def test_the_first_sheet_with_texts_is_taken_and_another_by_its_name(tmp_path):
     assert next(fields).values["text"] == "The handle wobbles"
 
 
+def test_a_hidden_sheet_is_read_by_its_name_alone(tmp_path):
+    made = openpyxl.load_workbook(io.BytesIO(book(Old=[["id", "text"], [9, "Leaks"]], May=[HEADER, *ROWS])))
+    made["Old"].sheet_state = "hidden"
+    made.save(tmp_path / "b.xlsx")
+    data = (tmp_path / "b.xlsx").read_bytes()
+    assert read(tmp_path, data)[0] == DOCUMENTS
+    assert read(tmp_path, data, sheet="Old")[0] == [Document("9", "Leaks")]
+
+
 def test_a_book_without_texts_is_refused(tmp_path):
     with pytest.raises(InputError, match="has no text column"):
         read(tmp_path, book(Numbers=[["a", "b"], [1, 2], [3, 4]]))
