@@ -52,6 +52,9 @@ def index(  # noqa: PLR0913 - one parameter per option
     id_field: Annotated[str | None, typer.Option(help="Field with the id, or a path: ticket.id.")] = None,
     text_field: Annotated[str | None, typer.Option(help="Field with the text, or a path: ticket.body.")] = None,
     encoding: EncodingOption = None,
+    sheet: Annotated[
+        str, typer.Option(help="Sheet of a spreadsheet. [default: the first with a text column]", show_default=False)
+    ] = "",
     raw: Annotated[bool, typer.Option("--raw", help="Keep values and HTML as they are in the file.")] = False,
     sync: Annotated[bool, typer.Option("--sync", help="Delete documents that are no longer in the files.")] = False,
     on_long: Annotated[
@@ -88,9 +91,8 @@ def index(  # noqa: PLR0913 - one parameter per option
 
     indexing = replace(made(Embedding, options).options(device), on_long=on_long, sync=sync, units=units)
     started = time.monotonic()  # loading models and telling whether they follow questions counts too
-    rows = read_documents(
-        corpus, id_field=id_field, text_field=text_field, encoding=encoding, options=ReadingOptions(raw=raw)
-    )
+    reading_options = ReadingOptions(raw=raw, sheet=sheet)
+    rows = read_documents(corpus, id_field=id_field, text_field=text_field, encoding=encoding, options=reading_options)
     question, plain = load_encoders(encoder, base, new=not is_index(index), device=device)
     say_encoders(question, plain)
     said = rows.notes

@@ -177,6 +177,20 @@ class Line:
     too_long: bool = False
     encoding: str = UTF8
 
+    def text(self) -> str:
+        """Return the line as text, in which halves of characters may stand that other programs wrote as bytes.
+
+        Raises:
+            UnicodeDecodeError: it is no UTF-8.
+        """
+        try:
+            return self.data.decode(UTF8)
+        except UnicodeDecodeError:
+            if self.encoding != UTF8 or not _is_utf8(self.data):
+                raise
+        pairs = self.data.decode(UTF8, "surrogatepass").encode("utf-16", "surrogatepass")
+        return pairs.decode("utf-16", "replace")
+
     def why_no_text(self, error: UnicodeDecodeError) -> str:
         """Return the reason to give where the line cannot be decoded."""
         place = f"at position {error.start + 1}"
@@ -240,7 +254,7 @@ class _Recoded(io.RawIOBase):
 
 def _is_utf8(line: bytes) -> bool:
     try:
-        line.decode(UTF8)
+        line.decode(UTF8, "surrogatepass")
     except UnicodeDecodeError:
         return False
     return True

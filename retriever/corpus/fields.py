@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from retriever.core.errors import InputError
-from retriever.corpus.values import epoch_date, star_value, written_date
+from retriever.corpus.values import number_date, star_value, written_date
 
 ID_FIELDS = ("_id", "id", "docid", "doc_id")
 TEXT_FIELDS = ("text", "contents", "body", "review", "content")
@@ -199,6 +199,12 @@ def is_dated(name: str) -> bool:
     return bool(_DATED.search(plain)) and "version" not in plain
 
 
+def counts_days(name: str) -> bool:
+    """Return whether a field's name lets expect days, as spreadsheets count them: not that of a response time."""
+    plain = _plain_name(name)
+    return is_dated(name) and ("time" not in plain or "date" in plain)
+
+
 def _plain_name(name: str) -> str:
     """Return the last part of a field's name, letters and digits alone: ``review.Star_Rating`` is ``starrating``."""
     return re.sub(r"[\W_]", "", name.rsplit(".", 1)[-1].casefold())
@@ -208,7 +214,7 @@ def is_date(value: object) -> bool:
     """Return whether a value is a date as people or programs write it, the order of day and month open or not."""
     if isinstance(value, str):
         return written_date(value) is not None
-    return isinstance(value, int | float) and epoch_date(value) is not None
+    return isinstance(value, int | float) and number_date(value, days=True) is not None
 
 
 def _is_prose(column: Sequence[object]) -> bool:

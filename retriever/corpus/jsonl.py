@@ -1,26 +1,31 @@
-"""JSON: one object a line, where a bad line costs that line alone; or an array, or objects over several lines."""
+"""JSON Lines, one object a line, of which a bad line costs that line alone; and what kind of JSON a text is.
 
-import codecs
+Python's json module reads a line, since DuckDB's reader gives no line numbers, turns large integers into floats, and
+ends at the first line that is no JSON, or drops it without a word.
+"""
+
 import json
 import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from retriever.corpus.encodings import LONGEST_LINE, UTF8, Line, as_utf8, read_lines
-from retriever.corpus.rows import EXCERPT, Row, kind_of
-
-_BLOCK = 1 << 16
-_BLANK = re.compile(r"[ \t\r\n\ufeff]*")
-_CUT = 16
-"""Characters of a name, an escape or a number at most: where these are cut off, JSON is bad no further back."""
+from retriever.corpus.encodings import LONGEST_LINE, UTF8, Line, read_lines
+from retriever.corpus.plain import unwrapped
+from retriever.corpus.rows import Row, kind_of
 
 
 def _null(name: str) -> None:
     """Read NaN and the infinities, which JSON does not have, as null."""
 
 
-_NOT_JSON = "not JSON: "
-_DECODER = json.JSONDecoder(parse_constant=_null)
+def _integer(digits: str) -> int | None:
+    return int(digits) if len(digits) < _MOST_DIGITS else None
+
+
+_MOST_DIGITS = 4000  # that Python reads
+NOT_JSON = "not JSON: "
+DECODER = json.JSONDecoder(parse_constant=_null)
+_LENIENT = json.JSONDecoder(parse_constant=_null, parse_int=_integer)
 
 
 def read_jsonl(stream: BinaryIO, file: str, encoding: str = UTF8) -> Iterator[Row]:
@@ -34,8 +39,8 @@ def read_jsonl(stream: BinaryIO, file: str, encoding: str = UTF8) -> Iterator[Ro
 
 
 def is_json(head: str) -> bool:
-    """Return whether a text begins as JSON objects or a list of them do."""
-    return re.match(r"[\s\ufeff]*(?:\{\s*[\"}]|\[\s*[{\]])", head) is not None
+    """Return whether a text begins as JSON objects or a list of them, or of texts, does."""
+    return re.match(r"[\s\ufeff]*(?:\{\s*[\"}]|\[\s*[{\]\"])", head) is not None
 
 
 def is_lines(head: str) -> bool:
@@ -49,116 +54,26 @@ def is_lines(head: str) -> bool:
     return not text.startswith("[") and not _begins_object(text)
 
 
-def read_values(stream: BinaryIO, encoding: str) -> Iterator[Row]:
-    """Yield a row for every object of a JSON array, or of several values one after the other.
+def raw_decoded(text: str, at: int = 0) -> tuple[object, int]:
+    """Return the value that begins at a place of a text and where it ends; a number of thousands of digits is null.
 
-    A value that is no JSON is a bad row; the next one begins a line, no further in than that.
+    Values are without what MongoDB's extended JSON writes around them.
+
+    Raises:
+        ValueError: it is no JSON.
     """
-    values = _Values(as_utf8(stream, encoding))
-    while (value := values.next()) is not None:
-        yield value
-
-
-def begins_value(stream: BinaryIO, encoding: str) -> bool:
-    """Return whether a stream of JSON holds nothing, or begins with a whole value, which may take several lines."""
-    first = _Values(as_utf8(stream, encoding)).next()
-    return first is None or not first.problem.startswith(_NOT_JSON)
-
-
-class _Values:
-    """The values of a stream, of which one and a block are held in memory."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self._decoder = codecs.getincrementaldecoder(UTF8)("surrogateescape")
-        self._text, self._at, self._line, self._ended = "", 0, 1, False
-        self._column = 0  # of what is at hand, in its line
-        self._skip("[")
-
-    def next(self) -> Row | None:
-        """Return the next value as a row; None at the end."""
-        if not self._skip(",") and self._skip("]"):
-            self._skip("[")  # another array
-        if self._at == len(self._text):
-            return None
-        line = self._line
-        try:
-            value, end = self._decoded()
-        except ValueError as error:
-            raw = self._text[self._at : self._at + EXCERPT].partition("\n")[0]
-            self._skip_broken()
-            return Row(line, raw, problem=f"{_NOT_JSON}{error}")
-        raw = self._text[self._at : min(end, self._at + EXCERPT)]
-        self._advance(end)
-        if isinstance(value, dict):
-            return Row(line, raw, value)
-        return Row(line, raw, problem=f"not a JSON object but {kind_of(value)}")
-
-    def _advance(self, end: int) -> None:
-        lines, begin = self._text.count("\n", self._at, end), self._text.rfind("\n", self._at, end) + 1
-        self._line, self._column = self._line + lines, end - begin if begin else self._column + end - self._at
-        self._at = end
-
-    def _skip(self, sign: str) -> bool:
-        """Skip white space, and a sign behind it with what white space follows; return whether that was there."""
-        self._skip_blank()
-        if not self._text.startswith(sign, self._at):
-            return False
-        self._advance(self._at + 1)
-        self._skip_blank()
-        return True
-
-    def _skip_blank(self) -> None:
-        while True:
-            match = _BLANK.match(self._text, self._at)
-            self._advance(match.end() if match else self._at)
-            if self._at < len(self._text) or self._ended:
-                return
-            self._fill()
-
-    def _skip_broken(self) -> None:
-        """Skip to the next line that begins a value, or ends an array, no further in than what is at hand."""
-        begins = re.compile(rf"\n[ \t]{{0,{min(self._column, _BLOCK)}}}(?:\}}[ \t]*,[ \t]*)?(?=[{{\[\]])")
-        while (match := begins.search(self._text, self._at)) is None and not self._ended:
-            self._advance(max(self._at, self._text.rfind("\n", self._at), len(self._text) - _BLOCK))
-            self._fill()
-        self._advance(match.end() if match else len(self._text))
-
-    def _decoded(self) -> tuple[object, int]:
-        """Return the value at hand and where it ends.
-
-        Raises:
-            ValueError: it is no JSON.
-        """
-        while True:
-            try:
-                value, end = _DECODER.raw_decode(self._text, self._at)
-            except json.JSONDecodeError as error:
-                cut = error.pos > len(self._text) - _CUT or error.msg.startswith("Unterminated")
-                line = self._line + self._text.count("\n", self._at, error.pos)
-                if self._ended or not cut:
-                    raise ValueError(f"{error.msg} in line {line}") from error
-            except RecursionError as error:
-                raise ValueError("it nests too deeply") from error
-            else:
-                if end < len(self._text) or self._ended:
-                    return value, end
-            if len(self._text) - self._at > LONGEST_LINE:
-                raise ValueError(f"it is longer than {LONGEST_LINE:,} bytes")
-            self._fill()
-
-    def _fill(self) -> None:
-        """Read on, twice as far as before where a value is long."""
-        self._text = self._text[self._at :]
-        self._at = 0
-        data = self._stream.read(max(_BLOCK, len(self._text)))
-        self._ended = not data
-        self._text += self._decoder.decode(data, final=self._ended)
+    try:
+        value, end = DECODER.raw_decode(text, at)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:
+        value, end = _LENIENT.raw_decode(text, at)
+    return (unwrapped(value) if text.find('"$', at, end) >= 0 else value), end
 
 
 def _is_object(line: str) -> bool:
     try:
-        return isinstance(_DECODER.decode(line.strip()), dict)
+        return isinstance(DECODER.decode(line.strip()), dict)
     except (ValueError, RecursionError):
         return False
 
@@ -166,7 +81,7 @@ def _is_object(line: str) -> bool:
 def _begins_object(text: str) -> bool:
     """Return whether a text begins with an object that ends in another line, or is longer than the text."""
     try:
-        _, end = _DECODER.raw_decode(text)
+        _, end = DECODER.raw_decode(text)
     except json.JSONDecodeError as error:
         return error.pos >= len(text.rstrip()) - 1 and "\n" in text
     except (ValueError, RecursionError):
@@ -177,15 +92,17 @@ def _begins_object(text: str) -> bool:
 def _parse(line: Line) -> Row:
     problem = ""
     try:
-        values = _DECODER.decode(line.data.decode("utf-8").strip())
+        text = line.text().strip()
+        values, end = raw_decoded(text)
+        if behind := text[end:].lstrip():
+            end = len(text) - len(behind)
+            raise json.JSONDecodeError("Extra data", text, end)
     except UnicodeDecodeError as error:
         problem = line.why_no_text(error)
     except json.JSONDecodeError as error:
-        problem = f"{_NOT_JSON}{error.msg} at column {error.colno}"
+        problem = f"{NOT_JSON}{error.msg} at column {error.colno}"
     except RecursionError:
         problem = "the JSON nests too deeply"
-    except ValueError as error:  # a number of thousands of digits
-        problem = f"{_NOT_JSON}{error}"
     else:
         if isinstance(values, dict):
             return Row(line.number, line.data, values)

@@ -3,10 +3,10 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from retriever.corpus.fields import is_dated, is_named
-from retriever.corpus.values import epoch_date, says_stars, star_value, written_date
+from retriever.corpus.fields import counts_days, is_dated, is_named
+from retriever.corpus.values import is_missing, number_date, says_stars, star_value, written_date
 
 Convert = Callable[[object], object]
 
@@ -14,9 +14,8 @@ _SHARE = 0.8  # of the values that must be ratings or dates
 _HOPELESS, _ENOUGH = 0.5, 500  # a column with fewer ratings or dates among so many values is not looked at further
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?")
 _LIKE_NUMBER = re.compile(r"[+-]?[0-9][0-9.,' ]*(?:[eE][+-]?[0-9]+)?")
-_EPOCH = re.compile(r"[0-9]{9,13}(?:\.0)?")
+_DIGITS = re.compile(r"[0-9]{5,19}(?:\.[0-9]+)?")
 _MOST_DIGITS = 4000  # that Python reads
-_MISSING = frozenset({"NaN", "nan", "NAN", "inf", "-inf", "Inf", "-Inf", "Infinity", "-Infinity"})
 _TRUTHS = ({"true", "false"}, {"True", "False"}, {"TRUE", "FALSE"})
 
 
@@ -45,30 +44,36 @@ class ColumnSurvey:
     def __init__(self, name: str, *, cells: bool, role: str = "") -> None:
         self.name = name
         self.role = role
-        self.filled = 0
+        self.filled = 0  # values that are there, missing ones not counted
+        self.missing: dict[str, None] = {}  # words that stand for a missing value where numbers are expected
         self.quoted = False  # whether the file tells by quotes that the numbers in it are texts
-        self.dates = DateSurvey(is_dated(name) or role == "date")
+        self.dates = DateSurvey(is_dated(name) or role == "date", days=counts_days(name) or role == "date")
         self._cells = cells
         self._named_stars = is_named(name, "stars") or role == "stars"
         self._numbers = cells
         self._seen_number = False
         self._not_plain = ""  # the first value that is like a number and would not read back
         self._like_numbers = 0
+        self._typed = 0  # values that are numbers already
         self._truths: set[str] | None = set() if cells else None
         self._stars = self._says_stars = self._star_texts = 0
         self._looks_further = True
 
     @property
-    def open(self) -> bool:
-        """Whether further values can change the kind; for values that are no cells."""
-        return self._looks_further and bool(self._says_stars or self._star_texts or self.dates.changes)
+    def settled(self) -> bool:
+        """Whether no further value can change the kind, for values that are no cells: those seen are words."""
+        return not self._looks_further and not self._typed
 
     def see(self, values: Iterable[object]) -> None:
         """See some more values; empty ones do not count."""
         for value, count in Counter(value for value in values if isinstance(value, str | int | float)).items():
             if isinstance(value, bool) or (isinstance(value, str) and not value.strip()):
                 continue
+            if isinstance(value, str) and is_missing(value, number=True):
+                self.missing[value.strip()] = None
+                continue
             self.filled += count
+            self._typed += 0 if isinstance(value, str) else count
             if self._cells and isinstance(value, str):
                 self._see_cell(value.strip(), count)
             if self._looks_further:
@@ -85,8 +90,6 @@ class ColumnSurvey:
         if reads_back(cell):
             self._seen_number = True
             self._like_numbers += count
-        elif cell in _MISSING:
-            self._like_numbers += count
         else:
             self._numbers = False
             if _LIKE_NUMBER.fullmatch(cell):
@@ -101,7 +104,10 @@ class ColumnSurvey:
 
     def kind(self) -> Kind:
         """Return the kind that all values seen have."""
-        return self._plain_kind() or self._written_kind() or self._text_kind()
+        kind = self._plain_kind() or self._written_kind() or self._text_kind()
+        if kind.convert is None and self._typed and self._typed == self.filled and self.missing and not self._cells:
+            return replace(kind, convert=_present)
+        return kind
 
     def _plain_kind(self) -> Kind | None:
         """Return the kind of cells that are plainly numbers or truth values."""
@@ -120,7 +126,7 @@ class ColumnSurvey:
         changes = self._cells or self._star_texts or self._says_stars
         if changes and stars and (stars >= _SHARE * self.filled or self.role == "stars"):
             return Kind(_stars, f"{self.name!r} read as stars")
-        if self.dates.changes and (self.dates.read >= _SHARE * self.filled or self.role == "date"):
+        if (self.dates.changes or self.missing) and (self.dates.read >= _SHARE * self.filled or self.role == "date"):
             return self.dates.kind(self.name)
         return None
 
@@ -135,13 +141,14 @@ class DateSurvey:
 
     Args:
         dated: whether the column is one of dates by its name, so that seconds and short dates are dates too.
+        days: whether the days that spreadsheets count are too.
     """
 
-    def __init__(self, dated: bool) -> None:
+    def __init__(self, dated: bool, *, days: bool = False) -> None:
         self.read = 0
         self.order: bool | None = None
         self.changes = False
-        self._dated = dated
+        self._dated, self._days = dated, days
         self._seconds = 0
         self._first = {True: 0, False: 0}  # dates that tell that the day comes first, or the month
         self._dotted = self._open = 0
@@ -149,8 +156,8 @@ class DateSurvey:
 
     def see(self, value: str | float, count: int) -> None:
         """See a value that occurs some times."""
-        if not isinstance(value, str) or _EPOCH.fullmatch(value):
-            if self._dated and epoch_date(float(value) if isinstance(value, str) else value):
+        if not isinstance(value, str) or _DIGITS.fullmatch(value.strip()):
+            if self._dated and number_date(value, days=self._days):
                 self._seconds += count
                 self.read += count
                 self.changes = True
@@ -195,7 +202,8 @@ class DateSurvey:
         else:
             order = {True: " (day first)", False: " (month first)", None: ""}[self.day_first]
             note = f"{name!r} read as date{order if self._open or any(self._first.values()) else ''}"
-        return Kind(date_reader(self.day_first, dated=self._dated), note)
+            note = note if self.changes else ""
+        return Kind(date_reader(self.day_first, dated=self._dated, days=self._days), note)
 
 
 def settle_orders(columns: Sequence[ColumnSurvey]) -> None:
@@ -217,31 +225,36 @@ def reads_back(cell: str) -> bool:
 def number(value: object) -> object:
     """Return the number of a cell of a number column; None of a missing one."""
     cell = str(value).strip()
-    if cell in _MISSING:
+    if is_missing(cell, number=True):
         return None
     return float(cell) if "." in cell else int(cell)
 
 
-def date_reader(day_first: bool | None, *, dated: bool) -> Convert:
-    """Return what reads a value as a date as ISO has it; a value that is none stays."""
+def date_reader(day_first: bool | None, *, dated: bool, days: bool = False) -> Convert:
+    """Return what reads a value as a date as ISO has it; a value that is none stays, a missing one is None."""
 
     def read(value: object) -> object:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             return value
-        if not isinstance(value, str) or _EPOCH.fullmatch(value):
-            return (dated and epoch_date(float(value) if isinstance(value, str) else value)) or value
+        if not isinstance(value, str) or _DIGITS.fullmatch(value.strip()):
+            return (number_date(value, days=days) if dated else None) or value
         written = written_date(value)
         if written is None or (written.loose and not dated):
-            return value
+            return _present(value)
         return written.iso(day_first=day_first) or value
 
     return read
 
 
+def _present(value: object) -> object:
+    return None if isinstance(value, str) and is_missing(value, number=True) else value
+
+
 def _truth(value: object) -> object:
-    return str(value).strip().lower() == "true"
+    word = str(value).strip().lower()
+    return word == "true" if word in ("true", "false") else None
 
 
 def _stars(value: object) -> object:
     stars = star_value(value)
-    return value if stars is None else stars
+    return _present(value) if stars is None else stars

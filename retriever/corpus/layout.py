@@ -4,25 +4,31 @@ Before the header there may be a line ``sep=;``, a title or other lines of a rep
 rows: the questions in full, sub-headings of questions with several columns, Qualtrics' import ids.
 """
 
-import csv
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 
 from retriever.corpus.fields import is_date, is_named
 from retriever.corpus.kinds import reads_back
+from retriever.corpus.values import is_missing
 
-DELIMITERS = (",", ";", "\t", "|")
-_AS_WIDE = 0.5  # of the rows looked at that must have as many cells as a header that another delimiter parts
 _MOST_BEFORE, _MOST_LABELS = 20, 3  # lines before the header; header rows behind it
 _CONTRADICTED = 3  # columns of values alone in which a row has texts
-_SEP = re.compile(r'\s*"?sep=(?:"?(.)"?)"?\s*', re.IGNORECASE)
+_PROSE = 3  # words
 _IMPORT_ID = '{"ImportId"'
-_MISSING = {"", "na", "n/a", "nan", "null", "none", "-", "--", "."}
 _ROLES = ("id", "text", "stars", "date", "product", "category")
+
+
+@dataclass(slots=True)
+class Record:
+    """One record of a table: its first and its last line, its cells or why it has none, and its bytes."""
+
+    line: int
+    end: int
+    cells: list[str]
+    raw: bytes | str = b""
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,89 +36,51 @@ class Layout:
     """The layout of a table.
 
     Attributes:
-        delimiter: between cells.
-        before: lines before the header.
-        labels: header rows behind the header.
+        before: lines before the header, or before the first row where there is no header.
+        headers: header rows: none, the header, and those behind it.
         names: of the columns, distinct; empty where a column has neither name nor cells.
+        header: the record of the header; None without.
         notes: statements for the user.
     """
 
-    delimiter: str
     before: int = 0
-    labels: int = 0
+    headers: int = 0
     names: tuple[str, ...] = ()
+    header: Record | None = None
     notes: list[str] = field(default_factory=list)
 
 
-def find_layout(lines: Sequence[str], usual: str, *, known: Callable[[str], bool], raw: bool = False) -> Layout:
+def find_layout(records: Sequence[Record], *, known: Callable[[str], bool], raw: bool = False) -> Layout:
     """Find the layout of a table.
 
     Args:
-        lines: its beginning.
-        usual: the delimiter that the file's name says.
+        records: its beginning.
         known: whether a name is that of a field somebody asked for.
-        raw: whether the first line is the header, and everything behind it rows.
+        raw: whether the first record is the header, and everything behind it rows.
     """
     notes: list[str] = []
-    before = 0
-    if lines and (separator := _SEP.fullmatch(lines[0].rstrip("\r\n"))):
-        usual, before, lines = separator[1], 1, lines[1:]
-        notes.append("the line 'sep=' skipped")
-    else:
-        usual = find_delimiter(lines, usual, known=known)
-    records = _records(lines, usual)
-    header = 0 if raw else _header_at(records, known)
-    if header:
-        skipped = records[header - 1].end
+    at = 0 if raw else header_at(records, known)
+    before = records[0].line - 1 if records else 0
+    if at:
+        skipped = records[at - 1].end - before
         before += skipped
         notes.append(f"{skipped} line{'s' if skipped > 1 else ''} before the header skipped")
-    rows = [record.cells for record in records[header:] if record.cells]
-    if not rows:
-        return Layout(usual, before, 0, (), notes)
+    filled = [record for record in records[at:] if record.cells]
+    if not filled:
+        return Layout(before, notes=notes)
+    rows = [record.cells for record in filled]
+    if not raw and _has_no_header(rows, known):
+        names = tuple(f"column {number}" for number in range(1, len(rows[0]) + 1))
+        notes.append(f"no header: the columns are called {names[0]!r} to {names[-1]!r}")
+        return Layout(before, 0, names, None, notes)
     labels = 0 if raw else _label_rows(rows)
     if labels:
         notes.append(f"{labels} more header row{'s' if labels > 1 else ''} skipped")
-    names = _names(rows[0], rows[1] if labels and not _has_import_ids(rows[1]) else [], notes)
-    return Layout(usual, before, labels, names, notes)
+    names = distinct(_named(rows[0], rows[1] if labels and not _has_import_ids(rows[1]) else []), notes)
+    return Layout(before, 1 + labels, names, filled[0], notes)
 
 
-def find_delimiter(lines: Sequence[str], usual: str, *, known: Callable[[str], bool] = lambda name: False) -> str:
-    """Return the delimiter between the cells of a table.
-
-    Another delimiter than the usual one is taken where it parts the header, and at least half of the rows, more than by
-    the usual one, have as many cells as the header.
-    """
-    shares = {delimiter: _share_as_wide(_records(lines, delimiter), known) for delimiter in (usual, *DELIMITERS)}
-    best = max(shares, key=lambda delimiter: shares[delimiter])  # the usual one among equals
-    return best if shares[best] >= _AS_WIDE else usual
-
-
-@dataclass(frozen=True, slots=True)
-class _Record:
-    """Cells of a record, and the number of its last line."""
-
-    cells: list[str]
-    end: int
-
-
-def _records(lines: Sequence[str], delimiter: str) -> list[_Record]:
-    records: list[_Record] = []
-    with suppress(csv.Error, ValueError):  # not CSV at all
-        reader = csv.reader(lines, delimiter=delimiter)
-        records.extend(_Record(cells, reader.line_num) for cells in reader)
-    return records
-
-
-def _share_as_wide(records: Sequence[_Record], known: Callable[[str], bool]) -> float:
-    """Return the share of rows with as many cells as the header; 0 where the delimiter does not part that."""
-    rows = [record.cells for record in records[_header_at(records, known) :] if record.cells] or [[]]
-    width = len(rows[0])
-    if width <= 1:
-        return 0.0
-    return sum(len(row) == width for row in rows[1:]) / (len(rows) - 1) if len(rows) > 1 else 1.0
-
-
-def _header_at(records: Sequence[_Record], known: Callable[[str], bool]) -> int:
+def header_at(records: Sequence[Record], known: Callable[[str], bool]) -> int:
     """Return the number of the record that is the header: 0, but for lines of a report before it.
 
     Those have few cells, and the header has as many as most of the rows, names that are known or a blank line before.
@@ -125,7 +93,7 @@ def _header_at(records: Sequence[_Record], known: Callable[[str], bool]) -> int:
     width, rows = max(widths.items(), key=lambda item: item[1], default=(0, 0))
     for number, record in islice(enumerate(records), begin, begin + _MOST_BEFORE):
         filled = [cell.strip() for cell in record.cells if cell.strip()]
-        if len(record.cells) == width and len(filled) > max(1, min(2, width - 2)) and not any(map(_is_value, filled)):
+        if len(record.cells) == width and len(filled) > max(1, min(2, width - 2)) and not any(map(is_value, filled)):
             after_blank = number > 0 and not any(map(str.strip, records[number - 1].cells))
             distinct = number > begin and rows >= 2 and len({*filled}) == len(filled)
             if distinct and (after_blank or _names_fields(record.cells, known)):
@@ -160,7 +128,7 @@ def _sub_headings(rows: Sequence[Sequence[str]]) -> bool:
     blank = [at for at, name in enumerate(header) if not name.strip() and at > 0]
     if not blank or not all(second[at].strip() for at in blank):
         return False
-    if any(_is_value(cell) for cell in second):
+    if any(is_value(cell) for cell in second):
         return False
     return any(
         header[at].strip() and not cell.strip() and any(at < len(row) and row[at].strip() for row in rest)
@@ -178,37 +146,65 @@ def _contradicts(rows: Sequence[Sequence[str]]) -> bool:
         len(rest) > 1
         and len(valued) >= _CONTRADICTED
         and len({*labels}) == len(labels)
-        and not any(_is_value(label) or label.casefold() in _MISSING for label in labels)
+        and not any(is_value(label) or not label or is_missing(label, number=True) for label in labels)
     )
 
 
 def _only_values(cells: Sequence[str]) -> bool:
     filled = [cell for cell in cells if cell.strip()]
-    return len(filled) > 1 and all(map(_is_value, filled))
+    return len(filled) > 1 and all(map(is_value, filled))
 
 
-def _is_value(cell: str) -> bool:
+def is_value(cell: str) -> bool:
+    """Return whether a cell is a number or a date."""
     return reads_back(cell.strip()) or is_date(cell)
 
 
-def _names(header: Sequence[str], second: Sequence[str], notes: list[str]) -> tuple[str, ...]:
-    """Return distinct names of columns: blank ones are called after the one to their left, with the sub-heading."""
+def _has_no_header(rows: Sequence[Sequence[str]], known: Callable[[str], bool]) -> bool:
+    """Return whether the first row is like the others in every column, so that it names none.
+
+    One of its cells must be a number, a date or a word that comes again in its column, and one a text of several words.
+    """
+    first, rest = rows[0], [row for row in rows[1:] if len(row) == len(rows[0])]
+    if len(rest) < 2 or not first[0].strip() or _names_fields(first, known):
+        return False
+    same = prose = False
+    for cell, *below in zip(first, *rest, strict=True):
+        filled = [text for text in below if text.strip() and not is_missing(text, number=True)]
+        valued = 2 * sum(map(is_value, filled)) > len(filled)
+        if cell.strip() and filled and valued != is_value(cell) and not is_missing(cell, number=True):
+            return False
+        same |= valued or cell in below
+        prose |= min(len(cell.split()), sorted(len(text.split()) for text in below)[len(below) // 2]) >= _PROSE
+    return same and prose
+
+
+def _named(header: Sequence[str], second: Sequence[str]) -> list[str]:
+    """Return the names of columns: blank ones are called after the one to their left, with the sub-heading."""
     names: list[str] = []
-    left, repeated = "", []
+    left = ""
     for at, cell in enumerate(header):
         name = cell.strip()
         left = name or left
-        if not name:
-            below = second[at].strip() if at < len(second) else ""
-            name = f"{left} ({below})" if left and below else below or f"column {at + 1}"
-        if name in names:
-            repeated.append(name)
-            number = next(
-                number for number in range(2, len(header) + 2) if f"{name} ({number})" not in {*names, *header}
+        below = second[at].strip() if at < len(second) else ""
+        names.append(name or (f"{left} ({below})" if left and below else below or f"column {at + 1}"))
+    return names
+
+
+def distinct(names: Sequence[str], notes: list[str]) -> tuple[str, ...]:
+    """Return names of which one that appears again is numbered, and note which those are."""
+    kept: list[str] = []
+    repeated: dict[str, None] = {}
+    for name in names:
+        free = name
+        if name in kept:
+            repeated[name] = None
+            free = next(
+                numbered
+                for number in range(2, len(names) + 2)
+                if (numbered := f"{name} ({number})") not in {*kept, *names}
             )
-            name = f"{name} ({number})"
-        names.append(name)
+        kept.append(free)
     if repeated:
-        shown = ", ".join(map(repr, dict.fromkeys(repeated)))
-        notes.append(f"{shown} appears more than once: numbered from (2) on")
-    return tuple(names)
+        notes.append(f"{', '.join(map(repr, repeated))} appears more than once: numbered from (2) on")
+    return tuple(kept)

@@ -69,27 +69,35 @@ NO_MARKUP = Markup()
 """Of a file whose texts stay as they are."""
 
 
-def find_markup(texts: Iterable[object]) -> Markup:
-    """Return which parts of HTML are markup in the texts of a file.
+class MarkupSurvey:
+    """Sees the texts of a file and says which parts of HTML are markup in them.
 
     Entities are, unless as many texts speak of HTML as have some. Tags are if they recur, in a hundredth of the texts
     and in two at least, and more texts use them all than do not: to take out a tag that was meant loses more than to
     decode an entity.
-
-    Args:
-        texts: taken one by one; values that are no texts do not count.
     """
-    total, entities, tags, unused, about = 0, 0, 0, 0, 0
-    for text in texts:
-        if isinstance(text, str):
-            total += 1
-            if "&" in text or "<" in text:
-                decoded = _decoded(text)
-                every = list(_TAG.finditer(decoded))
-                used = _markup_tags(decoded, every)
-                entities, tags, unused = entities + (decoded != text), tags + bool(used), unused + (used != every)
-                about += _is_about_html(text, every)
-    return Markup(entities > about, tags >= max(2, _SHARE * total, unused + 1))
+
+    def __init__(self) -> None:
+        self._total = self._entities = self._tags = self._unused = self._about = 0
+
+    def see(self, text: object) -> None:
+        """See a value, which counts where it is a text."""
+        if not isinstance(text, str):
+            return
+        self._total += 1
+        if "&" in text or "<" in text:
+            decoded = _decoded(text)
+            every = list(_TAG.finditer(decoded))
+            used = _markup_tags(decoded, every)
+            self._entities += decoded != text
+            self._tags += bool(used)
+            self._unused += used != every
+            self._about += _is_about_html(text, every)
+
+    def markup(self) -> Markup:
+        """Return which parts are markup."""
+        tags = self._tags >= max(2, _SHARE * self._total, self._unused + 1)
+        return Markup(self._entities > self._about, tags)
 
 
 def _is_about_html(text: str, tags: Iterable[re.Match[str]]) -> bool:

@@ -16,12 +16,16 @@ from typing import BinaryIO, cast
 from retriever.core.errors import InputError
 from retriever.core.types import JSON, BadRow, Document
 from retriever.corpus.convert import Converter
-from retriever.corpus.encodings import UTF8, EncodingError, find_foreign, find_utf16, require_encoding
+from retriever.corpus.delimited import Delimited
+from retriever.corpus.encodings import UTF8, EncodingError, as_utf8, find_foreign, find_utf16, require_encoding
 from retriever.corpus.fields import FieldNames
-from retriever.corpus.jsonl import begins_value, is_json, is_lines, read_jsonl, read_values
-from retriever.corpus.markup import NO_MARKUP, Markup, find_markup
-from retriever.corpus.parquet import count_parquet_rows, parquet_columns, read_parquet
+from retriever.corpus.json_objects import Shape, find_shape, read_shaped
+from retriever.corpus.json_values import Cursor, begins_value
+from retriever.corpus.jsonl import is_json, is_lines, read_jsonl
+from retriever.corpus.parquet import Parquet
+from retriever.corpus.plain import Plain
 from retriever.corpus.rows import Notes, Reading, ReadingOptions, Row
+from retriever.corpus.sheets import open_sheets
 from retriever.corpus.sources import DELIMITERS, FORMATS, PARQUET, STDIN, Source
 from retriever.corpus.survey import SAMPLE, Interpretation, survey_rows
 from retriever.corpus.tables import DAMAGE, Table
@@ -97,7 +101,8 @@ def read_given(documents: Iterable[Document | BadRow]) -> Reading[Document | Bad
     metadata = (document.metadata for document in first if isinstance(document, Document))
     interpretation = survey_rows(metadata, FieldNames(id="id", text="text"), ReadingOptions())
     notes = Notes("documents", [note for note in interpretation.notes if note])
-    return Reading((_interpreted(document, interpretation) for document in chain(first, rest)), [notes])
+    plain = Plain(notes.add)
+    return Reading((_interpreted(document, interpretation, plain) for document in chain(first, rest)), [notes])
 
 
 def read_fields(
@@ -139,7 +144,7 @@ def count_rows(paths: Sequence[str | Path]) -> int | None:
                 return None
             stream.seek(0)
             lines = 0 if suffix == PARQUET else max(0, _line_count(stream) - (suffix in DELIMITERS))
-        total += count_parquet_rows(Source(str(path))) if suffix == PARQUET else lines
+        total += Parquet(Source(str(path))).count if suffix == PARQUET else lines
     return total
 
 
@@ -152,15 +157,16 @@ def _line_count(stream: BinaryIO) -> int:
 
 def _documents(files: Sequence["_File"], converter: Converter) -> Iterator[Document | BadRow]:
     for file in files:
-        converter.begin_file(file.name, file.interpretation.fields, file.notes, file.markup())
+        converter.begin_file(file.name, file.interpretation.fields, file.notes, file.interpretation.markup)
         yield from map(converter.convert, file.rows())
 
 
-def _interpreted(given: Document | BadRow, interpretation: Interpretation) -> Document | BadRow:
-    if isinstance(given, BadRow) or not interpretation.paths:
+def _interpreted(given: Document | BadRow, interpretation: Interpretation, plain: Plain) -> Document | BadRow:
+    if isinstance(given, BadRow):
         return given
-    values = interpretation.interpreted(Row(given.line, "", given.metadata)).values
-    return given if values is given.metadata else replace(given, metadata=cast("dict[str, JSON]", values))
+    values = interpretation.interpreted(Row(given.line, "", given.metadata)).values or {}
+    metadata = cast("dict[str, JSON]", plain.fields(values))
+    return replace(given, id=plain.text(given.id), text=plain.text(given.text), metadata=metadata)
 
 
 def _failing(error: BaseException) -> Iterator[Document | BadRow]:
@@ -180,13 +186,17 @@ class _File:
         self.notes = Notes("standard input" if name == STDIN else name)
         self._fields, self._options = fields, options
         self._table: Table | None = None
+        self._shape: Shape | None = None
         named = None if encoding is None else require_encoding(encoding)
         with _input_errors(name):
             self._source = Source(name)
             self.notes.add(self._source.note)
-            parquet = self._source.is_parquet()
-            self._encoding = UTF8 if parquet else named or self._find_encoding()
-            self._format = PARQUET if parquet else self._find_format()
+            self._encoding, self._format = UTF8, "sheet"
+            if self._source.is_parquet():
+                self._format, self._parquet = PARQUET, Parquet(self._source)
+            elif not self._source.is_sheet:
+                self._encoding = named or self._find_encoding()
+                self._format = self._find_format()
             self.interpretation = self._survey()
         for part in self.interpretation.notes if self._table is None else self._table.notes:
             self.notes.add(part)
@@ -200,13 +210,6 @@ class _File:
                 yield self.interpretation.interpreted(row)
         if empty:
             raise InputError(f"{self.name} has no rows.", hint="Was it written completely?")
-
-    def markup(self) -> Markup:
-        """Look through the file for HTML in its texts."""
-        if self._options.raw:
-            return NO_MARKUP
-        with closing(self.rows()) as rows:
-            return find_markup(map(self.interpretation.fields.text_of, _whole(rows)))
 
     def require_good_row(self) -> None:
         """Raise `InputError` where no row can become a document."""
@@ -239,11 +242,17 @@ class _File:
         return UTF8
 
     def _find_format(self) -> str:
-        """Return "lines" or "values" of JSON, or "table"."""
+        """Return "lines", "values" or "object" of JSON, or "table"."""
         with closing(self._source.open()) as stream:
             head = stream.read(_HEAD).decode(self._encoding, "replace")
         if self._source.suffix in DELIMITERS and not is_json(head):
             return "table"
+        if not self._options.raw and is_json(head):
+            with closing(self._source.open()) as stream:
+                self._shape = find_shape(stream, self._encoding, self.name)
+        if self._shape:
+            self.notes.add(self._shape.note)
+            return "object"
         return "lines" if is_lines(head) or not is_json(head) or not self._has_value() else "values"
 
     def _has_value(self) -> bool:
@@ -257,35 +266,59 @@ class _File:
         return whole
 
     def _survey(self) -> Interpretation:
-        if self._format == "table":
-            self._table = Table(
-                self._source.open,
-                self.name,
-                DELIMITERS[self._source.suffix],
-                fields=self._fields,
-                encoding=self._encoding,
-                options=self._options,
-            )
+        if self._format in ("table", "sheet"):
+            self._table = self._find_table() if self._format == "table" else self._find_sheet()
             return self._table.interpretation
         if self._options.raw:
             return Interpretation(self._fields)
         with closing(self._parsed()) as rows:
             interpretation = survey_rows(_whole(rows), self._fields, self._options)
         if self._format == PARQUET:
-            interpretation.fields.check_columns(self.name, parquet_columns(self._source), nested=True)
+            interpretation.fields.check_columns(self.name, self._parquet.columns, nested=True)
+            interpretation = replace(interpretation, notes=[*self._parquet.notes, *interpretation.notes])
         return interpretation
+
+    def _find_table(self) -> Table:
+        records = Delimited(
+            self._source.open,
+            self.name,
+            self._encoding,
+            DELIMITERS[self._source.suffix],
+            known=lambda name: name in (self._fields.id, self._fields.text),
+            raw=self._options.raw,
+        )
+        return Table(records, self.name, self._fields, self._options)
+
+    def _find_sheet(self) -> Table:
+        """Return the first sheet with a text column; where none is needed, else the first."""
+        first: Table | None = None
+        problem: InputError | None = None
+        for sheet in open_sheets(self._source, self._options.sheet):
+            try:
+                table = Table(sheet, self.name, self._fields, self._options)
+            except InputError as error:
+                problem = problem or error
+                continue
+            if table.has_text:
+                return table
+            first = first or table
+        if first is None:
+            raise problem or InputError(f"{self.name} has no rows.", hint="Was it saved completely?")
+        return first
 
     def _parsed(self) -> Generator[Row, None, None]:
         if self._table is not None:
             yield from self._table.rows()
         elif self._format == PARQUET:
-            yield from read_parquet(self._source, self._fields)
+            yield from self._parquet.rows(self._fields)
         else:
             with closing(self._source.open()) as stream:
-                lines = self._format == "lines"
-                yield from (
-                    read_jsonl(stream, self.name, self._encoding) if lines else read_values(stream, self._encoding)
-                )
+                if self._shape is not None:
+                    yield from read_shaped(stream, self._encoding, self._shape, self.name)
+                elif self._format == "lines":
+                    yield from read_jsonl(stream, self.name, self._encoding)
+                else:
+                    yield from Cursor(as_utf8(stream, self._encoding)).values()
 
 
 def _whole(rows: Iterator[Row]) -> Iterator[Mapping[str, object]]:

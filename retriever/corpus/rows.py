@@ -62,10 +62,12 @@ class ReadingOptions:
     Attributes:
         raw: whether values stay as they are in the file: nothing is recognised, typed, decoded or rewritten.
         columns: which fields a person says hold ratings and dates, beside those that are recognised.
+        sheet: which sheet of a spreadsheet is read; empty for the first one with a text column.
     """
 
     raw: bool = False
     columns: Columns | None = None
+    sheet: str = ""
 
 
 @dataclass(slots=True)

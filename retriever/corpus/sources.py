@@ -17,13 +17,16 @@ STDIN = "-"
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 PARQUET = ".parquet"
-_SUFFIXES = (*JSON_SUFFIXES, *DELIMITERS, PARQUET)
+SHEETS = (".xlsx", ".xlsm", ".xls", ".xlsb", ".ods")
+_SUFFIXES = (*JSON_SUFFIXES, *DELIMITERS, PARQUET, *SHEETS)
 FORMATS = (
-    "Readable are .jsonl, .ndjson, .json, .csv and .tsv (also in .gz, or alone in .zip), .parquet, and - for JSON on "
-    "stdin."
+    "Readable are .jsonl, .ndjson, .json, .csv and .tsv (also in .gz, or alone in .zip), .parquet, .xlsx, .xls, .ods, "
+    "and - for JSON on stdin."
 )
 _LEAST_UNZIPPED, _MOST_UNZIPPED = 1 << 26, 200  # bytes, times; reviews shrink to a third or a tenth
 _GZIP, _ZIP, _PARQUET = b"\x1f\x8b", (b"PK\x03\x04", b"PK\x05\x06"), b"PAR1"
+_OLD_OFFICE = b"\xd0\xcf\x11\xe0"
+_SHEET_PARTS = ("xl/workbook.xml", "xl/workbook.bin", "content.xml")  # content.xml: of OpenDocument
 _NO_MEMBERS = ("__MACOSX/", ".DS_Store", "Thumbs.db")
 
 
@@ -45,10 +48,14 @@ class Source:
         self._check()
         head = self._head(self._plain)
         self._zipped = "gzip" if head.startswith(_GZIP) else "zip" if head.startswith(_ZIP) else ""
+        self.is_sheet = head == _OLD_OFFICE
         if self._zipped == "zip":
             with self._plain() as stream:
                 self._member = _only_member(name, stream)
+            self.is_sheet = self._member is None
+            self._zipped = "" if self.is_sheet else self._zipped
         self.suffix = self._suffix()
+        self.is_sheet |= self.suffix in SHEETS
 
     def open(self) -> BinaryIO:
         """Open the input at its beginning, unzipped."""
@@ -59,16 +66,16 @@ class Source:
         return self._plain()
 
     @contextmanager
-    def seekable(self) -> Iterator[BinaryIO]:
-        """Open the input as an uncompressed stream that can be read at any place."""
-        with self.open() as stream:
-            if not self._zipped:
-                yield stream
-                return
-            with tempfile.TemporaryFile() as whole:
-                shutil.copyfileobj(stream, whole, 1 << 20)
-                whole.seek(0)
-                yield cast("BinaryIO", whole)
+    def local(self) -> Iterator[Path]:
+        """Lend the path of an uncompressed file with the input's content."""
+        if not self._zipped and self._copy is None:
+            yield self.path.resolve()
+            return
+        with self.open() as stream, tempfile.TemporaryDirectory() as folder:
+            whole = Path(folder) / "whole"
+            with whole.open("wb") as file:
+                shutil.copyfileobj(stream, file, 1 << 20)
+            yield whole
 
     def is_parquet(self) -> bool:
         """Return whether it is Parquet, by its content or else by its name."""
@@ -144,14 +151,19 @@ def _bomb(name: str) -> InputError:
     )
 
 
-def _only_member(name: str, stream: BinaryIO) -> zipfile.ZipInfo:
+def _only_member(name: str, stream: BinaryIO) -> zipfile.ZipInfo | None:
+    """Return the file in a zip file; None where the zip file is a spreadsheet."""
     try:
         with zipfile.ZipFile(stream) as archive:
             members = [entry for entry in archive.infolist() if not entry.is_dir() and not _is_litter(entry.filename)]
-    except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, IndexError) as error:
         raise InputError(f"{name} is a damaged zip file: {error}.", hint="Copy or download it again.") from error
+    if any(entry.filename in _SHEET_PARTS for entry in members):
+        for entry in members:
+            _refuse_bomb(name, entry)
+        return None
     if any(entry.filename == "[Content_Types].xml" for entry in members):
-        raise InputError(f"{name} is a spreadsheet or another document of Office.", hint="Save it as CSV.")
+        raise InputError(f"{name} is a document of Office, but no spreadsheet.", hint="Save its texts as CSV.")
     if len(members) != 1:
         held = ", ".join(repr(entry.filename) for entry in members[:5]) + (" and others" if len(members) > 5 else "")
         raise InputError(
@@ -161,9 +173,13 @@ def _only_member(name: str, stream: BinaryIO) -> zipfile.ZipInfo:
     member = members[0]
     if member.flag_bits & 1:
         raise InputError(f"{name} is an encrypted zip file.", hint="Unzip it first.")
+    _refuse_bomb(name, member)
+    return member
+
+
+def _refuse_bomb(name: str, member: zipfile.ZipInfo) -> None:
     if member.file_size > max(_LEAST_UNZIPPED, _MOST_UNZIPPED * member.compress_size):
         raise _bomb(name)
-    return member
 
 
 def _is_litter(name: str) -> bool:

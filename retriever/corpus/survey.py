@@ -10,6 +10,7 @@ from retriever.core.fields import leaves
 from retriever.core.types import JSON
 from retriever.corpus.fields import ID_FIELDS, TEXT_FIELDS, Columns, FieldNames, changed, is_named, recognise, value_at
 from retriever.corpus.kinds import ColumnSurvey, Convert, number, settle_orders
+from retriever.corpus.markup import NO_MARKUP, Markup, MarkupSurvey
 from retriever.corpus.rows import Item, ReadingOptions, Row
 
 SAMPLE = 1000
@@ -19,6 +20,7 @@ _UNNAMED = re.compile(r"column 1|Unnamed: 0(?:\.\d+)?")
 _WHOLE = re.compile(r"-?[0-9]+(?:\.0+)?")
 WHOLE_IDS = "ids that are whole numbers, as 1.0, read as 1"
 _MANY = 6  # names that are listed in full
+_MOST_COLUMNS = 1000  # of rows that are no cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,7 @@ class Interpretation:
         converts: what makes a value of the file's, by field.
         paths: what makes a value of the file's, by the keys that lead to it; for rows that are no cells.
         dropped: columns that are left out.
+        markup: what the texts have of HTML.
         notes: statements for the user.
     """
 
@@ -37,6 +40,7 @@ class Interpretation:
     converts: Mapping[str, Convert] = field(default_factory=dict)
     paths: Mapping[tuple[str, ...], Convert] = field(default_factory=dict)
     dropped: frozenset[str] = frozenset()
+    markup: Markup = NO_MARKUP
     notes: Sequence[str] = ()
 
     def interpreted(self, row: Row) -> Row:
@@ -57,6 +61,8 @@ def survey_cells(
     fields: FieldNames,
     options: ReadingOptions,
     quoted: Callable[[], Collection[str]],
+    *,
+    named: bool = True,
 ) -> Interpretation:
     """Look at all records of a table.
 
@@ -66,60 +72,67 @@ def survey_cells(
         fields: as the user named them.
         options: columns that a person corrected.
         quoted: gives the columns whose numbers the file marks as texts, when all records were seen.
+        named: whether the table has a header, in which a column that only counts the rows has no name.
     """
     chunks = _chunks(records, SAMPLE)
     first = next(chunks, [])
     sample = [dict(zip(names, (cell or None for cell in record), strict=True)) for record in first]
-    fields = _recognised(names, sample, fields)
+    fields = recognised(names, sample, fields)
     columns = {name: ColumnSurvey(name, cells=True, role=_role(name, options)) for name in names}
     keys = {
         name: _Keys(distinct=name == fields.spare_id)
         for name in names
-        if name == fields.find_id(names) or _UNNAMED.fullmatch(name)
+        if name == fields.find_id(names) or (named and _UNNAMED.fullmatch(name))
     }
-    as_text = fields.as_text(names)
+    as_text, markup = fields.as_text(names), MarkupSurvey()
+    text = fields.find_text(names)
     for chunk in chain([first] if first else [], chunks):
         for name, cells in zip(names, zip(*chunk, strict=True), strict=True):
             if name in keys:
                 keys[name].see(cells)
+            if name == text:
+                for cell in cells:
+                    markup.see(cell)
             if name not in as_text:
                 columns[name].see(cells)
     fields = _without_repeated_id(fields, keys)
     for name in quoted():
         columns[name].quoted = True
-    return _interpretation(names, [columns[name] for name in names if name not in as_text], fields, keys)
+    columns_left = [columns[name] for name in names if name not in as_text]
+    return replace(_interpretation(names, columns_left, fields, keys), markup=markup.markup())
 
 
 def survey_rows(rows: Iterable[Mapping[str, object]], fields: FieldNames, options: ReadingOptions) -> Interpretation:
-    """Look at rows whose values have types already: at the first ones, and at all where those leave something open."""
-    paths: dict[str, tuple[str, ...]] = {}
-    flat = (_flat(row, paths) for row in rows)
-    sample = list(islice(flat, SAMPLE))
-    names = list(paths)
-    fields = _recognised(names, sample, fields)
-    columns = {name: ColumnSurvey(name, cells=False, role=_role(name, options)) for name in names}
-    taken = fields.as_text(names)
-    key = _Keys(distinct=bool(fields.spare_id))
-    for name, column in columns.items():
-        column.see([row.get(name) for row in sample])
-    undecided = [name for name in names if columns[name].open and name not in taken]
-    if fields.spare_id:
-        key.see([row.get(fields.spare_id) for row in sample])
-    for chunk in _chunks(flat, SAMPLE) if undecided or key.unique else ():
+    """Look at all rows, whose values have types already; fields are recognised by the first ones."""
+    rows, flat = iter(rows), _Flat()
+    first = list(islice(rows, SAMPLE))
+    sample = [flat(row) for row in first]
+    names = list(flat.paths)
+    fields = recognised(names, sample, fields)
+    identifier, taken = fields.find_id(names), fields.as_text(names)
+    whole = any(isinstance(value := row.get(identifier or ""), float) and value.is_integer() for row in sample)
+    columns: dict[str, ColumnSurvey] = {}
+    key, markup = _Keys(distinct=bool(fields.spare_id)), MarkupSurvey()
+    for chunk in chain([first] if first else [], _chunks(rows, SAMPLE)):
+        for row in chunk:
+            markup.see(fields.text_of(row))
+        flattened = [flat(row) for row in chunk]
         if key.unique:
-            key.see([row.get(fields.spare_id) for row in chunk])
-        for name in undecided:
-            columns[name].see([row.get(name) for row in chunk])
+            key.see([row.get(fields.spare_id) for row in flattened])
+        for name in islice(flat.paths, _MOST_COLUMNS):
+            if name not in columns and name not in taken:
+                columns[name] = ColumnSurvey(name, cells=False, role=_role(name, options))
+            if name in columns and not columns[name].settled:
+                columns[name].see([row.get(name) for row in flattened])
+        first, sample = [], []  # which hold as much memory as a chunk
     fields = _without_repeated_id(fields, {fields.spare_id: key})
-    interpretation = _interpretation(names, [columns[name] for name in undecided], fields, {})
-    identifier = fields.find_id(names)
-    whole = (value.is_integer() for row in sample if isinstance(value := row.get(identifier or ""), float))
-    notes = [*interpretation.notes, *([WHOLE_IDS] if identifier and any(whole) else [])]
-    paths_to = {paths[name]: convert for name, convert in interpretation.converts.items()}
-    return replace(interpretation, converts={}, paths=paths_to, notes=notes)
+    interpretation = _interpretation(names, list(columns.values()), fields, {})
+    notes = [*interpretation.notes, *([WHOLE_IDS] if whole and identifier == fields.find_id(names) else [])]
+    paths_to = {flat.paths[name]: convert for name, convert in interpretation.converts.items()}
+    return replace(interpretation, converts={}, paths=paths_to, notes=notes, markup=markup.markup())
 
 
-def _recognised(names: Sequence[str], sample: Sequence[Mapping[str, object]], fields: FieldNames) -> FieldNames:
+def recognised(names: Sequence[str], sample: Sequence[Mapping[str, object]], fields: FieldNames) -> FieldNames:
     """Return the fields, with id and text by their wider names and values where none has a usual name."""
     columns = recognise(sample) if sample else Columns()
     text = "" if fields.find_text(names) or fields.text or '"' in columns.text else columns.text
@@ -144,6 +157,10 @@ def _interpretation(
     kinds = {column.name: column.kind() for column in columns if column.name not in dropped}
     converts = {name: kind.convert for name, kind in kinds.items() if kind.convert}
     notes = [_fields_note(names, fields), *(kind.note for kind in kinds.values())]
+    converted = [column for column in columns if column.missing and column.name in converts]
+    if words := list(dict.fromkeys(word for column in converted for word in column.missing)):
+        quoted = ", ".join(f"'{word}'" for word in words)
+        notes.append(f"{quoted} in {_listed([column.name for column in converted])} read as missing")
     if numbers := [name for name, kind in kinds.items() if kind.convert is number]:
         notes.append(f"{_listed(numbers)} read as {'numbers' if len(numbers) > 1 else 'a number'}")
     if dropped:
@@ -194,7 +211,7 @@ class _Keys:
         return self._whole and self._decimals
 
     def see(self, values: Sequence[object]) -> None:
-        """See the next values."""
+        """See the next values, at least one."""
         texts = ["" if value is None else str(value).strip() for value in values]
         if self.unique:
             self._hashes.update(map(hash, filter(None, texts)))
@@ -217,16 +234,26 @@ def _role(name: str, options: ReadingOptions) -> str:
     return next((role for role in ("stars", "date") if columns and name and getattr(columns, role) == name), "")
 
 
-def _flat(row: Mapping[str, object], paths: dict[str, tuple[str, ...]]) -> dict[str, object]:
-    """Return the values of a row by the names of their fields, and note which keys lead to a name."""
-    flat: dict[str, object] = {}
-    try:
-        for leaf in leaves(cast("Mapping[str, JSON]", row)):
-            flat[leaf.name] = leaf.value
-            paths.setdefault(leaf.name, leaf.keys)
-    except RecursionError:  # a bad row
-        return {}
-    return flat
+class _Flat:
+    """Gives the values of a row by the names of their fields, and remembers which keys lead to a name."""
+
+    def __init__(self) -> None:
+        self.paths: dict[str, tuple[str, ...]] = {}
+        self._plain: set[str] = set()  # names that are keys of a row themselves
+
+    def __call__(self, row: Mapping[str, object]) -> Mapping[str, object]:
+        if row.keys() <= self._plain and not any(isinstance(value, dict) for value in row.values()):
+            return row
+        flat: dict[str, object] = {}
+        try:
+            for leaf in leaves(cast("Mapping[str, JSON]", row)):
+                flat[leaf.name] = leaf.value
+                if leaf.name not in self.paths:
+                    self.paths[leaf.name] = leaf.keys
+                    self._plain.update([leaf.name] if leaf.keys == (leaf.name,) else [])
+        except RecursionError:  # a bad row
+            return {}
+        return flat
 
 
 def _chunks(records: Iterable[Item], size: int) -> Iterator[list[Item]]:

@@ -1,129 +1,122 @@
-"""CSV and TSV with a header: looked through once, so that columns are typed as a whole, and then read row by row."""
+"""Tables: records of cells become rows of typed fields; columns are typed as a whole in a first pass over all rows.
 
-import csv
+Rows that programs write in other shapes than the header's are read, each kind with a note: the header again, rows that
+lack their last cells or end in a delimiter, lines of a report behind the last row.
+"""
+
 import re
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import closing
-from dataclasses import dataclass
-from itertools import islice
-from typing import BinaryIO
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Protocol
 
 from retriever.core.errors import InputError
-from retriever.corpus.encodings import LONGEST_LINE, UTF8, Line, read_lines
+from retriever.core.text import counted
+from retriever.corpus.encodings import UTF8
 from retriever.corpus.fields import FieldNames
 from retriever.corpus.kinds import reads_back
-from retriever.corpus.layout import Layout, find_layout
+from retriever.corpus.layout import Layout, Record, find_layout
 from retriever.corpus.rows import ReadingOptions, Row
-from retriever.corpus.survey import Interpretation, survey_cells
+from retriever.corpus.survey import Interpretation, recognised, survey_cells
 
 DAMAGE = (InputError, EOFError, OSError, zlib.error)
 """Errors of a file that is damaged further down."""
 
-_SAMPLE_LINES, _SAMPLE_BYTES = 100, 1 << 19
 _QUOTES_SEEN = 500  # rows by whose quotes numbers are told from texts
+_MOST_BEHIND = 20  # lines of a report behind the last row
+_NULLS = frozenset({"NULL", r"\N"})  # of databases, in whatever column
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
-    """One record of a table: its first line, its bytes, and its cells or the reason why it has none."""
+class Records(Protocol):
+    """Source of the records of a table, which can be read several times."""
 
-    line: int
-    raw: bytes
-    cells: list[str]
-    problem: str
+    delimiter: str
+    notes: list[str]
+    mended: int
+
+    def first(self) -> list[Record]:
+        """Return the first records."""
+
+    def check_header(self, header: Record) -> None:
+        """Raise `InputError` where the names of the columns cannot be read."""
+
+    def read(self, before: int, width: int) -> Iterator[Record]:
+        """Yield every record behind some lines that is not blank, mended to a number of cells where it can be."""
 
 
 class Table:
     """A table that is read twice.
 
     Args:
-        open_stream: opens it at its beginning.
+        records: of the table.
         file: as the user named it.
-        delimiter: the one that the file's name says; another is taken where header and rows agree on that one alone.
         fields: which columns there must be, and which stay text.
-        encoding: of the stream.
         options: how far values are interpreted.
 
     Raises:
-        InputError: the header lacks the text column or cannot be decoded.
+        InputError: the header lacks the text column or cannot be read.
     """
 
-    def __init__(
-        self,
-        open_stream: Callable[[], BinaryIO],
-        file: str,
-        delimiter: str,
-        *,
-        fields: FieldNames,
-        encoding: str,
-        options: ReadingOptions,
-    ) -> None:
-        self._open = open_stream
-        self._file = file
-        self._encoding = encoding
-        csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))  # of the process; the feed bounds a row
-        self._layout = self._find_layout(delimiter, fields, options)
+    def __init__(self, records: Records, file: str, fields: FieldNames, options: ReadingOptions) -> None:
+        self._records, self._raw = records, options.raw
+        first = records.first()
+        self._layout: Layout = find_layout(first, known=lambda name: name in (fields.id, fields.text), raw=options.raw)
+        if self._layout.header is not None:
+            records.check_header(self._layout.header)
+        names = self._layout.names
+        self._seen: Counter[str] = Counter()
+        rows = [record.cells for record in first if record.line > self._layout.before][self._layout.headers :]
+        sample = [dict(zip(names, cells, strict=False)) for cells in rows]
+        text = recognised(names, sample, fields).find_text(names)
+        self._text_at = names.index(text) if text in names else 0
+        self._least = max(self._text_at + 1, 2)  # cells of a row
         self.interpretation = Interpretation(fields) if options.raw else self._survey(fields, options)
-        if self._layout.names:
-            self.interpretation.fields.check_columns(file, self._layout.names)
+        self.notes = [*records.notes, *self._layout.notes, *self._notes_of_rows(), *self.interpretation.notes]
+        if names:
+            self.interpretation.fields.check_columns(file, names)
 
     @property
-    def notes(self) -> list[str]:
-        """Statements about the table for the user."""
-        return [*self._layout.notes, *self.interpretation.notes]
+    def has_text(self) -> bool:
+        """Whether there is a column of texts."""
+        return self.interpretation.fields.find_text(self._layout.names) is not None
 
     def rows(self) -> Iterator[Row]:
         """Yield a row for every record below the header; an empty cell is null.
 
         Raises:
-            InputError: quoting goes wrong, so that the rows behind it cannot be told apart.
+            InputError: the rows behind a place cannot be told apart.
         """
         converts, dropped = self.interpretation.converts, self.interpretation.dropped
         columns = [(at, name, converts.get(name)) for at, name in enumerate(self._layout.names) if name not in dropped]
-        for record in self._records():
+        for record in self._fitted():
             if record.problem:
                 yield Row(record.line, record.raw, problem=record.problem)
                 continue
             values: dict[str, object] = {}
             for at, name, convert in columns:
                 cell = record.cells[at]
-                values[name] = None if not cell.strip() else convert(cell) if convert else cell
+                blank = not cell or cell.isspace() or (cell in _NULLS and not self._raw)
+                values[name] = None if blank else convert(cell) if convert else cell
             yield Row(record.line, record.raw, values, sparse=True)
-
-    def _find_layout(self, delimiter: str, fields: FieldNames, options: ReadingOptions) -> Layout:
-        with closing(self._open()) as stream:
-            sample = list(_sample(self._lines(stream)))
-        layout = find_layout(
-            [line.data.decode(UTF8, "replace") for line in sample],
-            delimiter,
-            known=lambda name: name in (fields.id, fields.text),
-            raw=options.raw,
-        )
-        for line in sample[layout.before : layout.before + 1]:
-            try:
-                line.data.decode(UTF8)
-            except UnicodeDecodeError as error:
-                raise InputError(f"{self._file}, line {line.number}: {line.why_no_text(error)}.") from error
-            if len(layout.names) == 1 and re.search(r"[;\t|]", layout.names[0]):
-                raise InputError(
-                    f"{self._file}: the header {layout.names[0]!r} is not separated as the file's name says.",
-                    hint="Save it with commas (.csv) or tabs (.tsv).",
-                )
-        return layout
 
     def _survey(self, fields: FieldNames, options: ReadingOptions) -> Interpretation:
         names = self._layout.names
-        quotes = _Quotes(len(names), self._layout.delimiter)
+        quotes = _Quotes(len(names), self._records.delimiter)
         return survey_cells(
-            names, self._good_cells(quotes), fields, options, lambda: {names[at] for at in quotes.texts()}
+            names,
+            self._good_cells(quotes),
+            fields,
+            options,
+            lambda: {names[at] for at in quotes.texts()},
+            named=self._layout.header is not None,
         )
 
     def _good_cells(self, quotes: "_Quotes") -> Iterator[list[str]]:
         """Yield the cells of good records; damage ends them, and reading the rows reports it."""
         seen = 0
         try:
-            for record in self._records():
+            for record in self._fitted():
                 if not record.problem:
                     if seen < _QUOTES_SEEN:
                         quotes.see(record)
@@ -132,35 +125,80 @@ class Table:
         except DAMAGE:
             return
 
-    def _lines(self, stream: BinaryIO) -> Iterator[Line]:
-        return read_lines(stream, self._file, self._encoding)
+    def _fitted(self) -> Iterator[Record]:
+        """Yield every record below the header rows with as many cells as the header, or with a problem."""
+        names, header = self._layout.names, self._layout.header
+        width, self._seen = len(names), Counter()
+        heading = _stripped(header.cells) if header and not self._raw else [""]
+        last: Record | None = None
+        behind: list[Record] = []  # records that are rows only if others follow
+        for number, given in enumerate(self._records.read(self._layout.before, width)):
+            if number < self._layout.headers:
+                continue
+            record = given
+            if not record.problem and record.cells[0].strip() == heading[0] and _stripped(record.cells) == heading:
+                self._seen["header"] += 1
+                continue
+            if not record.problem and len(record.cells) != width:
+                record = self._widened(record, last, width)
+            doubtful = record.problem or not record.cells[self._text_at].strip()
+            if doubtful and last and not self._raw and len(behind) < _MOST_BEHIND:
+                if _is_remark(given, last, after_blank=given.line > last.end + 1):
+                    behind.append(record)
+                    continue
+            yield from behind
+            behind.clear()
+            last = last if record.problem else record
+            yield record
+        self._seen["behind"] = len(behind)
 
-    def _records(self) -> Iterator[_Record]:
-        """Yield every record below the header rows that is not blank."""
-        layout, width, headers = self._layout, len(self._layout.names), 1 + self._layout.labels
-        with closing(self._open()) as stream:
-            feed = _Feed(self._file, islice(self._lines(stream), layout.before, None))
-            reader = csv.reader(feed, delimiter=layout.delimiter, strict=True)
-            while True:
-                feed.begin_row()
-                cells: list[str] | None = []
-                try:
-                    cells = next(reader, None)
-                except csv.Error as error:
-                    problem = feed.explain(error)
-                    feed.problem = feed.problem or problem
-                if cells is None:
-                    return
-                problem = feed.problem
-                if headers:
-                    headers -= bool(cells or problem)
-                elif problem or any(cell and not cell.isspace() for cell in cells):
-                    yield _Record(feed.first_line, bytes(feed.raw), cells, problem or _wrong_width(cells, width))
+    def _widened(self, record: Record, last: Record | None, width: int) -> Record:
+        """Return a record with as many cells as the header, or with a problem."""
+        cells = record.cells
+        if len(cells) == width:
+            return record
+        if not self._raw and len(cells) > width and not any(map(str.strip, cells[width:])):
+            self._seen["ended"] += 1
+            return replace(record, cells=cells[:width])
+        alike = last is None or _shape(cells[0]) == _shape(last.cells[0])
+        if not self._raw and self._least <= len(cells) < width and alike:
+            self._seen["short"] += 1
+            return replace(record, cells=[*cells, *[""] * (width - len(cells))])
+        problem = f"the row has {len(cells)} cells, the header {width}; put cells that hold the delimiter in quotes"
+        return replace(record, cells=[], problem=problem)
+
+    def _notes_of_rows(self) -> list[str]:
+        said = {
+            "header": "the header again in {}, skipped",
+            "short": "empty cells added to {} that lacked their last",
+            "ended": "a delimiter at the end of {} ignored",
+            "behind": "{} behind the last row skipped",
+        }
+        notes = [text.format(counted(self._seen[kind], "row")) for kind, text in said.items() if self._seen[kind]]
+        if self._records.mended:
+            notes.append(f"quotes read as characters in {counted(self._records.mended, 'place')}")
+        return notes
 
 
-def _wrong_width(cells: list[str], width: int) -> str:
-    problem = f"the row has {len(cells)} cells, the header {width}; put cells that hold the delimiter in quotes"
-    return "" if len(cells) == width else problem
+def _stripped(cells: list[str]) -> list[str]:
+    return [cell.strip() for cell in cells]
+
+
+def _is_remark(record: Record, last: Record, *, after_blank: bool) -> bool:
+    """Return whether a record may be a line of a report behind the rows: one or two cells, unlike a row's first."""
+    filled, first = sum(bool(cell.strip()) for cell in record.cells), "".join(record.cells[:1]).strip()
+    unlike = after_blank or _shape(first) != _shape(last.cells[0])
+    return bool(first) and filled in (1, 2) and len(last.cells) > 1 and unlike
+
+
+def _shape(cell: str) -> str:
+    """Return of which kind a cell is: a number, a key with digits, a word or several."""
+    cell = cell.strip()
+    if re.fullmatch(r"[-+.,\d]+", cell):
+        return "number"
+    if any(map(str.isspace, cell)):
+        return "words"
+    return "key" if any(map(str.isdigit, cell)) else "word"
 
 
 class _Quotes:
@@ -171,9 +209,9 @@ class _Quotes:
         self._cell = re.compile(rf'(?:^|{mark})[ ]*(?:(")(?:[^"]|"")*"[ ]*|[^{mark}]*)')
         self._quoted, self._plain = [False] * width, [False] * width
 
-    def see(self, record: _Record) -> None:
+    def see(self, record: Record) -> None:
         """See a record."""
-        raw = record.raw.decode(UTF8, "replace")
+        raw = record.raw.decode(UTF8, "replace") if isinstance(record.raw, bytes) else ""
         marks = self._cell.findall(raw) if '"' in raw else [""] * len(record.cells)
         for at, (mark, cell) in enumerate(zip(marks, record.cells, strict=False)):
             if reads_back(cell.strip()):
@@ -184,53 +222,3 @@ class _Quotes:
         if not any(self._plain):
             return []
         return [at for at, quoted in enumerate(self._quoted) if quoted and not self._plain[at]]
-
-
-def _sample(lines: Iterator[Line]) -> Iterator[Line]:
-    """Yield the first lines, of which at most the last is beyond a modest size."""
-    size = 0
-    for line in islice(lines, _SAMPLE_LINES):
-        yield line
-        size += len(line.data)
-        if size > _SAMPLE_BYTES:
-            return
-
-
-class _Feed:
-    """Gives the csv module its lines and remembers those of the row at hand."""
-
-    def __init__(self, file: str, lines: Iterator[Line]) -> None:
-        self._file, self._lines = file, lines
-        self.begin_row()
-
-    def begin_row(self) -> None:
-        self.first_line, self.problem, self.raw = 0, "", bytearray()
-
-    def __iter__(self) -> "_Feed":
-        return self
-
-    def __next__(self) -> str:
-        line = next(self._lines)
-        self.first_line = self.first_line or line.number
-        self.raw += line.data
-        if line.too_long or len(self.raw) > LONGEST_LINE:
-            raise self._unreadable(f"is longer than {LONGEST_LINE:,} bytes")
-        try:
-            return line.data.decode(UTF8)
-        except UnicodeDecodeError as error:
-            self.problem = line.why_no_text(error)
-            return line.data.decode(UTF8, "replace")
-
-    def explain(self, error: csv.Error) -> str:
-        """Describe the error in the row, or raise `InputError` where the rows behind it are lost too."""
-        if "unexpected end of data" in str(error):
-            raise self._unreadable("has a quote that is never closed") from error
-        if "new-line character" in str(error):
-            raise self._unreadable("has line ends of old Mac programs") from error
-        return f"not CSV: {error}"
-
-    def _unreadable(self, problem: str) -> InputError:
-        return InputError(
-            f"{self._file}: the row that begins in line {self.first_line} {problem}.",
-            hint="Correct it: the rows behind it cannot be told apart.",
-        )

@@ -1,14 +1,15 @@
-"""Ratings and dates as people write them: "4 out of 5 stars" and "★★★★☆" as numbers, "3. Mai 2024" as an ISO date.
+"""Ratings and dates as people and programs write them: "★★★★☆" as a number, "3. Mai 2024" as an ISO date.
 
 Day and month in digits alone (03/04/2024) are read in the order that a column of such dates decides; written with dots
-the day comes first. A time of day stays behind the date.
+the day comes first. A time of day stays behind the date, with its offset. A month alone stays one (2024-05); a quarter
+is its first day.
 """
 
 import re
 import unicodedata
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 
 from retriever.core.moments import moment_of
@@ -37,7 +38,11 @@ _RATING = re.compile(
     re.IGNORECASE,
 )
 _DRAWN = re.compile(r"(?P<full>(?:[★⭐🌟]\ufe0f?\s?)*)(?P<empty>(?:[☆✩]\s?)*)")
-_FIRST_SECOND, _LAST_SECOND = 10**8, 10**10  # from 1973 to 2286; a thousand times that are milliseconds
+_FIRST_SECOND, _LAST_SECOND = 10**8, 10**10  # from 1973 to 2286
+_UNITS = (1, 10**3, 10**6, 10**9)  # of seconds, milli-, micro- and nanoseconds
+_FIRST_DAY, _LAST_DAY = 25_569, 73_050  # of spreadsheets: from 1970 to 2100
+_DAY_ZERO = datetime(1899, 12, 30)
+_YEARS = range(1900, 2101)  # of dates in digits alone
 _CENTURY = 69  # of years in two digits, the first that is of the twentieth
 _MONTHS = (
     "january jan januar jänner janvier janv enero ene gennaio gen januari janeiro",
@@ -57,24 +62,47 @@ _MONTH = {name: number for number, names in enumerate(_MONTHS, start=1) for name
 _LEAD = (
     r"(?:(?:reviewed|posted|rezension|bewertet|geschrieben)\b.{0,60}?\b(?:on|vom|am)\s+)?(?:[^\W\d_]{2,10}\.?,?\s+)?"
 )
+_OFFSETS = {
+    **dict.fromkeys(("z", "ut", "utc", "gmt"), "Z"),
+    **{"est": "-05:00", "edt": "-04:00", "cst": "-06:00", "cdt": "-05:00", "mst": "-07:00", "mdt": "-06:00"},
+    **{"pst": "-08:00", "pdt": "-07:00", "cet": "+01:00", "cest": "+02:00"},
+}
+_ZONE = rf"(?P<zone>(?:UTC|GMT)?[+-]\d{{2}}:?\d{{2}}|{'|'.join(_OFFSETS)})"
+_CLOCK = r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?"
 _TIME = (
-    r"(?:(?:\s*,?\s+(?:at\s+|um\s+)?|T)(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,]\d+)?)?"
-    r"\s*(?P<half>[ap]\.?m\.?)?(?:\s+uhr)?\s*(?P<zone>Z|UTC|GMT|[+-]\d{2}:?\d{2})?)?"
+    rf"(?:(?:\s*,?\s+(?:at\s+|um\s+)?|T){_CLOCK}\s*(?P<half>[ap]\.?m\.?)?(?:\s+uhr)?\s*{_ZONE}?(?:\s+\([\w\s]+\))?)?"
 )
 _WORD = r"(?P<month>[^\W\d_]{3,10})\.?"
 _DAY = r"(?P<day>\d{1,2})(?:\.|st|nd|rd|th|er|º)?"
 _YEAR = r"(?P<year>\d{4})"
 _FORMS = tuple(
-    re.compile(f"{lead}{form}{_TIME}", re.IGNORECASE)
-    for lead, form in (
-        ("", rf"{_YEAR}(?P<mark>[-/.])(?P<month>\d{{1,2}})(?P=mark)(?P<day>\d{{1,2}})"),
-        ("", rf"{_YEAR}年\s*(?P<month>\d{{1,2}})月\s*(?P<day>\d{{1,2}})日"),
-        (_LEAD, r"(?P<one>\d{1,2})(?P<mark>[-/.])\s?(?P<other>\d{1,2})(?P=mark)\s?(?P<year>\d{4}|\d{2})"),
-        (_LEAD, rf"{_DAY}[\s-]*(?:de\s+|of\s+)?{_WORD},?[\s-]*(?:de\s+|del\s+)?{_YEAR}"),
-        (_LEAD, rf"{_WORD}\s*{_DAY},?\s+{_YEAR}"),
+    re.compile(form, re.IGNORECASE)
+    for form in (
+        rf"{_YEAR}(?P<mark>[-/.])(?P<month>\d{{1,2}})(?P=mark)(?P<day>\d{{1,2}}){_TIME}",
+        rf"{_YEAR}年\s*(?P<month>\d{{1,2}})月\s*(?P<day>\d{{1,2}})日{_TIME}",
+        rf"{_LEAD}(?P<one>\d{{1,2}})(?P<mark>[-/.])\s?(?P<other>\d{{1,2}})(?P=mark)\s?(?P<year>\d{{4}}|\d{{2}}){_TIME}",
+        rf"{_LEAD}{_DAY}[\s-]*(?:de\s+|of\s+)?{_WORD},?[\s-]*(?:de\s+|del\s+)?{_YEAR}{_TIME}",
+        rf"(?P<day>\d{{1,2}})-{_WORD}-(?P<year>\d{{2}}){_TIME}",
+        rf"{_LEAD}{_WORD}\s*{_DAY},?\s+{_YEAR}{_TIME}",
+        rf"{_LEAD}{_WORD}\s+{_DAY}\s+{_CLOCK}(?:\s+{_ZONE})?\s+{_YEAR}",  # of C's ctime, and of Twitter
     )
 )
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d.*)?")
+_MONTH_ALONE = re.compile(rf"{_YEAR}-(?P<number>\d{{2}})|{_WORD}\s+(?P<behind>\d{{4}})", re.IGNORECASE)
+_QUARTER = re.compile(
+    rf"{_YEAR}\s?[-/]?\s?Q(?P<number>[1-4])|Q(?P<before>[1-4])[\s/-]\s?(?P<behind>\d{{4}})", re.IGNORECASE
+)
+_SINCE_1970 = re.compile(r"/Date\((?P<number>-?\d{1,15})(?:[+-]\d{4})?\)/")
+_COMPACT = re.compile(r"(\d{4})(\d{2})(?:(\d{2})(?:T?(\d{2})(\d{2})(\d{2})Z?)?)?")
+_MISSING = frozenset({"null", "\\n", "n/a", "#n/a", "nan", "<na>", "-"})
+_MISSING_NUMBERS = _MISSING | set(
+    "-- na none nat inf -inf infinity -infinity #div/0! #value! #ref! #num! #null! #name?".split()
+)
+
+
+def is_missing(value: str, *, number: bool = False) -> bool:
+    """Return whether a text only says that there is no value; a few more say so where numbers or dates are expected."""
+    return len(value) < 20 and value.strip().casefold() in (_MISSING_NUMBERS if number else _MISSING)
 
 
 def star_value(value: object) -> int | float | None:
@@ -156,14 +184,33 @@ def written_date(text: str) -> WrittenDate | None:
     if len(text) > _LONGEST_DATE:
         return None
     text = (text if text.isascii() else unicodedata.normalize("NFKC", text)).strip()
+    if not any(map(str.isdecimal, text)):
+        return None
     if _ISO.fullmatch(text):
         with suppress(ValueError):
             day = datetime.fromisoformat(text)
-            return WrittenDate(day.year, (day.month, day.day), plain=text)
-    if not any(map(str.isdecimal, text)):
-        return None
+            return WrittenDate(day.year, (day.month, day.day), plain=_iso_spelling(text))
+    if since := _SINCE_1970.fullmatch(text):
+        return _plain(_moment(int(since["number"]) / 1000))
+    if quarter := _QUARTER.fullmatch(text):
+        number = int(quarter["number"] or quarter["before"])
+        return _plain(f"{quarter['year'] or quarter['behind']}-{3 * number - 2:02}-01")
+    if month := _MONTH_ALONE.fullmatch(text):
+        number = int(month["number"]) if month["number"] else _MONTH.get(month["month"].casefold(), 0)
+        year = month["year"] or month["behind"]
+        return _plain(f"{year}-{number:02}", loose=True) if 1 <= number <= 12 and int(year) in _YEARS else None
     match = next(filter(None, (form.fullmatch(text) for form in _FORMS)), None)
     return _checked(match.groupdict()) if match else None
+
+
+def _plain(iso: str, *, loose: bool = False) -> WrittenDate:
+    return WrittenDate(int(iso[:4]), (int(iso[5:7]), int(iso[8:10] or 1)), plain=iso, loose=loose)
+
+
+def _iso_spelling(text: str) -> str:
+    """Return an ISO date with a ``T`` before its time and a colon in its offset."""
+    text = f"{text[:10]}T{text[11:]}" if text[10:11] == " " else text
+    return re.sub(r" *([+-]\d{2}):?(\d{2})$", r"\1:\2", text) if len(text) > 10 else text
 
 
 def _checked(parts: dict[str, str | None]) -> WrittenDate | None:
@@ -172,8 +219,8 @@ def _checked(parts: dict[str, str | None]) -> WrittenDate | None:
     if time is None:
         return None
     loose = year < 100 or (mark == "." and "one" not in parts)
+    year += 0 if year > 99 else 1900 if year >= _CENTURY else 2000
     if "one" in parts:
-        year += 0 if year > 99 else 1900 if year >= _CENTURY else 2000
         numbers = int(parts["one"] or 0), int(parts["other"] or 0)
         if mark == ".":
             numbers, mark = numbers[::-1], ""
@@ -189,31 +236,63 @@ def _time(parts: dict[str, str | None]) -> str | None:
     if parts["hour"] is None:
         return ""
     hour, minute, second = int(parts["hour"]), int(parts["minute"] or 0), int(parts["second"] or 0)
-    if half := parts["half"]:
+    if half := parts.get("half"):
         if not 1 <= hour <= 12:
             return None
         hour = hour % 12 + (12 if half[0] in "pP" else 0)
     if hour > 23 or minute > 59 or second > 59:
         return None
-    zone = (parts["zone"] or "").upper().replace("UTC", "Z").replace("GMT", "Z")
-    if len(zone) == 5:
-        zone = f"{zone[:3]}:{zone[3:]}"
-    return f"T{hour:02}:{minute:02}:{second:02}{zone}"
+    zone = re.sub(r"^(?:utc|gmt)(?=[+-])", "", (parts["zone"] or "").lower())
+    zone = _OFFSETS.get(zone) or (f"{zone[:3]}:{zone[3:]}" if len(zone) == 5 else zone)
+    fraction = f".{parts['fraction']}" if parts["fraction"] else ""
+    return f"T{hour:02}:{minute:02}:{second:02}{fraction}{zone}"
+
+
+def number_date(number: float | str, *, days: bool = False) -> str | None:
+    """Return a number in a column of dates as ISO has it; None where it is none.
+
+    20240506 and 202405 are dates, 20240506101200 has a time; others are seconds, milli-, micro- or nanoseconds since
+    1970, and where ``days`` are taken for dates, a spreadsheet's days: 45418.
+    """
+    compact = _COMPACT.fullmatch(str(number).strip().removesuffix(".0"))
+    if compact and int(compact[1]) in _YEARS:
+        year, month, day, hour, minute, second = (int(part) if part else None for part in compact.groups())
+        with suppress(ValueError):
+            moment = datetime(year or 0, month or 0, day or 1, hour or 0, minute or 0, second or 0)
+            return moment.isoformat() if hour is not None else moment.date().isoformat()[: 10 if day else 7]
+    with suppress(ValueError):
+        if isinstance(number, str):
+            number = float(number) if "." in number else int(number)
+        if days and not isinstance(number, bool) and _FIRST_DAY <= number <= _LAST_DAY:
+            moment = _DAY_ZERO + timedelta(seconds=round(number * 86_400))
+            return moment.isoformat() if number % 1 else moment.date().isoformat()
+        return epoch_date(number)
+    return None
 
 
 def epoch_date(number: float) -> str | None:
-    """Return seconds or milliseconds since 1970 as ISO has them, at midnight as a date; None for another number."""
-    if isinstance(number, bool) or not _FIRST_SECOND <= number <= 1000 * _LAST_SECOND:
+    """Return seconds, milli-, micro- or nanoseconds since 1970 as ISO has them, at midnight as a date; else None."""
+    if isinstance(number, bool):
         return None
-    seconds = number if number <= _LAST_SECOND else number / 1000
-    moment = datetime.fromtimestamp(int(seconds), UTC)
-    return moment.date().isoformat() if int(seconds) % 86_400 == 0 else moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    for unit in _UNITS:
+        if _FIRST_SECOND * max(1, unit // 10) <= number <= _LAST_SECOND * unit:
+            return _moment(number / unit)
+    return None
+
+
+def _moment(seconds: float) -> str:
+    """Return seconds since 1970 as ISO has them, to the millisecond, at midnight as a date."""
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=round(seconds * 1000))
+    if moment.time() == datetime.min.time():
+        return moment.date().isoformat()
+    return moment.isoformat(timespec="milliseconds" if moment.microsecond else "seconds").replace("+00:00", "Z")
 
 
 def iso_date(value: object) -> str | None:
     """Return the day of a date in UTC as 2024-05-31: of texts that are dates, and of (milli)seconds since 1970.
 
-    Day and month in digits alone are read only where their order is plain: 05/31/2024 and 31.05.2024.
+    Day and month in digits alone are read only where their order is plain: 05/31/2024 and 31.05.2024. A month's day is
+    its first.
     """
     if isinstance(value, str):
         written = written_date(value)

@@ -17,7 +17,7 @@ from retriever.core.text import is_blank
 from retriever.core.types import BadRow, Document
 from retriever.corpus.convert import Converter
 from retriever.corpus.fields import FieldNames
-from retriever.corpus.markup import NO_MARKUP, find_markup
+from retriever.corpus.markup import MarkupSurvey
 from retriever.corpus.readers import read_given
 from retriever.corpus.rows import Notes, Reading, ReadingOptions, Row
 from retriever.corpus.survey import SAMPLE, Interpretation, survey_rows
@@ -118,9 +118,12 @@ def _conversion(
         interpretation = survey_rows(rows, fields, options)
     for note in interpretation.notes:
         notes.add(note)
-    held = [item for item in first if isinstance(item, Row)]
-    texts = (_text_of(item, interpretation) for item in held)
-    markup = NO_MARKUP if options.raw else find_markup(texts)
+    markup = interpretation.markup
+    if not options.raw and any(isinstance(item, Row) and isinstance(item.raw, str) for item in first):
+        survey = MarkupSurvey()
+        for item in first:
+            survey.see(item.raw if isinstance(item, Row) else None)
+        markup = survey.markup()
     of_rows, of_texts = Converter(options), Converter(options)
     of_rows.begin_file(NAME, interpretation.fields, notes, markup)
     of_texts.begin_file(NAME, FieldNames(), notes, markup)
@@ -133,10 +136,6 @@ def _conversion(
         return _in_python(made) if isinstance(made, BadRow) else made
 
     return convert
-
-
-def _text_of(item: Row, interpretation: Interpretation) -> object:
-    return item.raw if isinstance(item.raw, str) else interpretation.fields.text_of(item.values or {})
 
 
 def _is_document(item: object) -> bool:

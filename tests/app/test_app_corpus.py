@@ -86,7 +86,7 @@ def test_columns_are_shown_as_the_file_heads_them_and_fields_inside_objects_by_t
         ("a.parquet", b"PAR1 not at all", "cannot be read as Parquet"),
         (
             "a.csv",
-            b'text;stars\nA fine lamp that shines;5\n"closed" too early;1\n',
+            b'text;stars\nA fine lamp that shines;5\n"closed" too; early;1\n',
             "1 row cannot be read; the first, in line 3: not CSV",
         ),
     ],

@@ -16,7 +16,8 @@ from retriever.core.results import Forecast, IndexingReport
 from retriever.workspace import Index
 
 RUN = "import sys; from retriever.cli.main import main; code = main({}); "
-PROBE = "print(sorted({'torch', 'faiss', 'transformers', 'pyarrow'} & set(sys.modules)), file=sys.stderr)"
+HEAVY = {"torch", "faiss", "transformers", "pyarrow", "duckdb", "python_calamine"}
+PROBE = f"print(sorted({HEAVY} & set(sys.modules)), file=sys.stderr)"
 HOSTILE = "a\x1b[31mred\x1b]0;title\x07\x9b31m\x08\r\x7f\u202etoy\u2066"
 CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 

@@ -32,19 +32,7 @@ NESTED = b'{"id": 1, "text": "a", "x": ' + b"[" * 32 + b"]" * 32 + b"}"
         (b'{"id": "", "text": "a"}', "the id in 'id' is empty"),
         (b'{"id": true, "text": "a"}', "the id in 'id' is a boolean, not a string or number"),
         (b'{"id": {"x": 1}, "text": "a"}', "the id in 'id' is an object, not a string or number"),
-        (b'{"id": 1, "text": "a\\u0000b"}', "'text' holds a NUL character; remove it"),
-        (b'{"id": 1, "text": "a", "m": {"k\\u0000": 1}}', "'m.k\\x00' holds a NUL character; remove it"),
-        (
-            b'{"id": 1, "text": "\\ud800"}',
-            "'text' holds half a surrogate pair, which is not text; correct it",
-        ),
-        (
-            b'{"id": 1, "text": "a", "tags": ["\\udfff"]}',
-            "'tags.0' holds half a surrogate pair, which is not text; correct it",
-        ),
-        (b'{"id": "\\udc00", "text": "a"}', "'id' holds half a surrogate pair, which is not text; correct it"),
         (b'{"id": 1, "text": NaN}', "the text in 'text' is null, not a string"),
-        (b'{"id": 1, "text": "a", "x": 1e999}', "the number in 'x' is too large or not finite"),
         (b"[" * 100_000, "the JSON nests too deeply"),
         (
             b'{"id": 1, "text": "caf\xe9"}',
@@ -61,12 +49,14 @@ def test_a_bad_line_is_reported_and_the_rest_is_read(tmp_path, line, reason):
     assert (bad.file, bad.line, bad.reason) == (str(path), 2, reason)
 
 
-def test_nesting_is_allowed_up_to_the_limit(tmp_path):
+def test_what_nests_deeper_than_the_limit_is_null_and_the_row_is_kept(tmp_path):
     path = tmp_path / "a.jsonl"
-    path.write_bytes(NESTED + b"\n" + NESTED.replace(b"[", b"", 1).replace(b"]", b"", 1))
-    bad, good = read_documents([path])
-    assert bad.reason.startswith("it nests too deeply at 'x.0.0.0")
-    assert good.id == "1"
+    path.write_bytes(NESTED + b"\n" + NESTED.replace(b"1", b"2", 1).replace(b"[", b"", 1).replace(b"]", b"", 1))
+    rows = read_documents([path])
+    deep, good = rows
+    assert json.dumps(deep.metadata["x"]) == "[" * 31 + "null" + "]" * 31
+    assert json.dumps(good.metadata["x"]) == "[" * 31 + "]" * 31
+    assert rows.notes == [f"{path}: '{'x' + '.0' * 31}': nested too deeply, is null"]
 
 
 def test_a_huge_text_is_refused_and_only_its_beginning_kept(tmp_path):
@@ -107,9 +97,8 @@ def test_a_file_of_bad_rows_alone_is_refused_with_the_first_reason(tmp_path, nam
     [
         (b"1,a,b", "the row has 3 cells, the header 2; put cells that hold the delimiter in quotes"),
         (b"1", "the row has 1 cells, the header 2; put cells that hold the delimiter in quotes"),
-        (b'1,"a"b', "not CSV: ',' expected after '\"'"),
+        (b'1,"a"b,c', "not CSV: ',' expected after '\"'"),
         (b"1,caf\xe9", "not UTF-8: byte 0xe9 at position 6; correct it, or name the file's encoding"),
-        (b"1,a\0", "'text' holds a NUL character; remove it"),
         (b",a", "the id in 'id' is null, not a string or number"),
     ],
 )
@@ -119,7 +108,7 @@ def test_a_bad_csv_row_is_reported_and_the_rest_is_read(tmp_path, row, reason):
     first, bad, last = read_documents([path])
     assert (first, last) == (Document("0", "ä"), Document("2", "y"))
     assert (bad.line, bad.reason) == (3, reason)
-    assert bad.raw == row.replace(b"\0", b"\\x00").decode("utf-8", "backslashreplace")
+    assert bad.raw == row.decode("utf-8", "backslashreplace")
 
 
 @pytest.mark.parametrize(
@@ -134,7 +123,11 @@ def test_a_bad_csv_row_is_reported_and_the_rest_is_read(tmp_path, row, reason):
         ("a.csv", b"id,words\n1,a\n", "a.csv has no text column. Name one with --text-field: 'id', 'words'."),
         ("a.csv", b"id;text\n1,a\n", "a.csv: the header 'id;text' is not separated as the file's name says."),
         ("a.csv", b"id,t\xe9xt\n", "a.csv is not UTF-8: in windows-1252, line 1 reads 'id,téxt'."),
-        ("a.csv", b'id,text\n1,"a\n2,b\n', "a.csv: the row that begins in line 2 has a quote that is never closed."),
+        (
+            "a.csv",
+            b'id,text\n1,"a, b\n2,c, d\n',
+            "a.csv: the row that begins in line 2 has a quote that is never closed.",
+        ),
         ("a.csv", b"id,text\r1,a\r", "a.csv: the row that begins in line 1 has line ends of old Mac programs."),
         ("a.jsonl.gz", b"plain", "a.jsonl.gz: no row can be read; line 1: not JSON: Expecting value at column 1."),
         (

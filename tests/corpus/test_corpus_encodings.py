@@ -7,9 +7,9 @@ import pytest
 
 from retriever.core.errors import InputError, UsageError
 from retriever.core.types import BadRow, Document
+from retriever.corpus.delimited import find_delimiter
 from retriever.corpus.encodings import ENCODINGS, EncodingError, as_utf8, guess, require_encoding
 from retriever.corpus.fields import FieldNames
-from retriever.corpus.layout import find_delimiter
 from retriever.corpus.readers import read_documents, read_fields
 
 TEXTS = {

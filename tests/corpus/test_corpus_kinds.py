@@ -9,7 +9,7 @@ import pytest
 
 from retriever.core.errors import InputError
 from retriever.core.types import BadRow, Document
-from retriever.corpus import jsonl
+from retriever.corpus import json_values
 from retriever.corpus.fields import Columns
 from retriever.corpus.readers import read_documents, read_given
 from retriever.corpus.rows import ReadingOptions
@@ -180,6 +180,16 @@ def test_the_order_is_that_of_all_values_of_json_too(tmp_path):
     assert note == "'at.day' read as date (month first)"
 
 
+def test_fields_that_only_later_rows_of_json_have_are_typed_too(tmp_path):
+    rows = [{"id": row, "text": "a", "n": row} for row in range(1500)]
+    rows += [{"id": "x", "text": "a", "n": "N/A", "date": "May 3, 2024"}, {"id": "y", "text": "b", "n": 7}]
+    documents, note = read(tmp_path, "\n".join(map(json.dumps, rows)), "a.jsonl")
+    assert [document.metadata for document in documents[-3:]] == [
+        {"n": 1499}, {"n": None, "date": "2024-05-03"}, {"n": 7},
+    ]  # fmt: skip
+    assert note == "'date' read as date; 'N/A' in 'n' read as missing"
+
+
 def test_a_person_says_what_columns_hold(tmp_path):
     columns = Columns(text="text", stars="grade", date="moment")
     data = "id,text,grade,moment\n1,a,4 of 5,1717113600\n2,b,two,soon\n"
@@ -202,7 +212,7 @@ def test_documents_of_a_program_are_read_like_those_of_files():
     ]
     assert documents.notes == ["documents: 'stars' read as stars; 'date' read as date"]
     plain = [Document("c", "z", {"stars": 4, "date": "2024-05-03"})]
-    assert next(read_given(plain)) is plain[0]
+    assert next(read_given(plain)) == plain[0]
 
 
 def test_titles_that_sound_like_ratings_stay(tmp_path):
@@ -305,8 +315,8 @@ def test_a_value_that_is_no_json_is_a_bad_row_and_the_rest_is_read(tmp_path, nam
 
 
 def test_values_that_are_broken_are_not_kept_in_memory(tmp_path, monkeypatch):
-    held, fill = [], jsonl._Values._fill
-    monkeypatch.setattr(jsonl._Values, "_fill", lambda values: fill(values) or held.append(len(values._text)))
+    held, fill = [], json_values.Cursor._fill
+    monkeypatch.setattr(json_values.Cursor, "_fill", lambda values: fill(values) or held.append(len(values._text)))
     count, path = 20_000, tmp_path / "a.json"
     path.write_text("[" + '{"id": 1 "text"},\n' * count + "x" * 5_000_000 + f"\n{SECOND}]")
     *bad, last = read_documents([path])
@@ -353,7 +363,8 @@ def test_compressed_files_are_known_by_their_content(tmp_path, name, data, note)
     [
         (zipped(a_csv=CSV, b_csv=CSV), "is a zip file that holds 2 files: 'a.csv', 'b.csv'. Unzip it"),
         (zipped(), "is a zip file that holds 0 files"),
-        (zipped(**{"[Content_Types]_xml": "", "xl/workbook_xml": ""}), "is a spreadsheet.* Save it as CSV"),
+        (zipped(**{"[Content_Types]_xml": "", "word/document_xml": ""}), "is a document of Office.* texts as CSV"),
+        (zipped(**{"[Content_Types]_xml": "", "xl/workbook_xml": ""}), "cannot be read as a spreadsheet"),
         (zipped(a_csv=CSV)[:-30], "is a damaged zip file"),
         (gzip.compress(CSV.encode(), mtime=0)[:-12], "is cut off in the middle"),
     ],

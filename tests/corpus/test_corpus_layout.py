@@ -41,8 +41,9 @@ LABELLED = (
     [
         (
             QUALTRICS,
-            Document("R_1", LONG, {"StartDate": "2024-03-01 10:00:00", "Q1": 4}),
-            "2 more header rows skipped; id from 'ResponseId', text from 'Q2'; 'Q1' read as a number",
+            Document("R_1", LONG, {"StartDate": "2024-03-01T10:00:00", "Q1": 4}),
+            "2 more header rows skipped; id from 'ResponseId', text from 'Q2'; 'StartDate' read as date; "
+            "'Q1' read as a number",
         ),
         (
             MONKEY,

@@ -310,14 +310,17 @@ def test_nothing_but_bad_rows(index, encoder):
     assert index.search("toy", mode="dense").hits == []
 
 
-@pytest.mark.parametrize(
-    "refused", [Document("", "toy"), Document("b", ""), Document("b\0", "toy"), Document("b", "\ud800")]
-)
+@pytest.mark.parametrize("refused", [Document("", "toy"), Document("b", "")])
 def test_a_document_the_store_refuses_ends_the_run(index, refused):
     with pytest.raises(InputError):
         index.add([Document("a", "lamp"), refused])
     assert index.status().runs[0]["status"] == "failed"
     assert stored(index) == {}
+
+
+def test_what_no_database_takes_is_replaced(index):
+    index.add([Document("b\0", "toy \ud800")])
+    assert index.documents(["b\ufffd"])["b\ufffd"].text == "toy \ufffd"
 
 
 def test_progress_is_told_as_it_goes(rich):

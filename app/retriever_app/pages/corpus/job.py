@@ -47,7 +47,7 @@ from retriever_app.text import calling
 INDEXING = "Indexing the reviews"
 UPLOADS_FOLDER = ".uploads"
 NOTE = "plan.json"
-TYPES = ("csv", "tsv", "jsonl", "ndjson", "json", "parquet", "gz", "zip")
+TYPES = ("csv", "tsv", "jsonl", "ndjson", "json", "parquet", "xlsx", "xls", "ods", "gz", "zip")
 _PREVIEWED_ROWS = 200
 _LOOKED_UP = 1000  # rows whose ids are looked up before they are indexed
 _TABLES, _JSON_LINES = (".csv", ".tsv"), (".jsonl", ".ndjson")

@@ -1,0 +1,276 @@
+"""Records of CSV and TSV, each with its line, as programs write them: quotes doubled, escaped or meant as characters.
+
+Python's csv module parses them. DuckDB's reader was tried: it refuses a file whose lines end now in LF, now in CRLF,
+takes the rest of a file for one cell without a word where a quote is not closed and short rows are filled up, gives
+no line of a row that it could read, and holds 60 MB more, at the same speed.
+"""
+
+import csv
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
+from itertools import islice
+from typing import BinaryIO
+
+from retriever.core.errors import InputError
+from retriever.corpus.encodings import LONGEST_LINE, UTF8, Line, read_lines
+from retriever.corpus.layout import Record, header_at, is_value
+
+DELIMITERS = (",", ";", "\t", "|")
+_AS_WIDE = 0.5  # of the rows looked at that must have as many cells as a header that another delimiter parts
+_NEARLY = 0.6  # what a row counts that lacks its last cells, or ends in a delimiter
+_SAMPLE_LINES, _SAMPLE_BYTES = 100, 1 << 19
+_SEP = re.compile(r'\s*"?sep=(?:"?(.)"?)"?\s*', re.IGNORECASE)
+_ESCAPED = re.compile(r'(?<!\\)((?:\\\\)*)\\"')
+_LONGEST_MENDED = 1 << 16  # characters of a line
+
+
+class Delimited:
+    """The records of a CSV or TSV file, which can be read several times.
+
+    Args:
+        open_stream: opens the file at its beginning.
+        file: as the user named it.
+        encoding: of the stream.
+        usual: the delimiter that the file's name says; another is taken where header and rows agree on that one alone.
+        known: whether a name is that of a field somebody asked for.
+        raw: whether records are taken as they are, with nothing mended.
+    """
+
+    def __init__(
+        self,
+        open_stream: Callable[[], BinaryIO],
+        file: str,
+        encoding: str,
+        usual: str,
+        *,
+        known: Callable[[str], bool],
+        raw: bool,
+    ) -> None:
+        csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))  # of the process; the feed bounds a row
+        self._open, self._file, self._encoding, self._raw = open_stream, file, encoding, raw
+        self.notes: list[str] = []
+        self.mended = 0
+        with closing(self._open()) as stream:
+            self._sample = list(_first(read_lines(stream, file, encoding)))
+        lines = [line.data.decode(UTF8, "replace") for line in self._sample]
+        self._before = 0
+        if lines and (separator := _SEP.fullmatch(lines[0].rstrip("\r\n"))):
+            self._before, self.delimiter = 1, separator[1]
+            self.notes.append("the line 'sep=' skipped")
+        else:
+            self.delimiter = find_delimiter(lines, usual, known=known)
+        self._escapes = not raw and _escapes_quotes(lines[self._before :], self.delimiter)
+        if self._escapes:
+            self.notes.append("quotes are escaped by backslashes")
+
+    def first(self) -> list[Record]:
+        """Return the first records."""
+        lines = [line.data.decode(UTF8, "replace") for line in self._sample[self._before :]]
+        return parsed(map(self._unescaped, lines), self.delimiter, before=self._before)
+
+    def check_header(self, header: Record) -> None:
+        """Raise `InputError` where the names of the columns cannot be read."""
+        line = self._sample[header.line - 1]
+        try:
+            line.data.decode(UTF8)
+        except UnicodeDecodeError as error:
+            raise InputError(f"{self._file}, line {line.number}: {line.why_no_text(error)}.") from error
+        if len(header.cells) == 1 and re.search(r"[;\t|]", header.cells[0]):
+            raise InputError(
+                f"{self._file}: the header {header.cells[0]!r} is not separated as the file's name says.",
+                hint="Save it with commas (.csv) or tabs (.tsv).",
+            )
+
+    def read(self, before: int, width: int) -> Iterator[Record]:
+        """Yield every record that is not blank.
+
+        Args:
+            before: lines to skip.
+            width: cells that a row has.
+
+        Raises:
+            InputError: quoting goes wrong, so that the rows behind it cannot be told apart.
+        """
+        self.mended = 0
+        with closing(self._open()) as stream:
+            feed = _Feed(
+                self._file, islice(read_lines(stream, self._file, self._encoding), before, None), self._escapes
+            )
+            reader = csv.reader(feed, delimiter=self.delimiter, strict=True, skipinitialspace=not self._raw)
+            while True:
+                feed.begin_row()
+                cells: list[str] | None = []
+                failed: csv.Error | None = None
+                try:
+                    cells = next(reader, None)
+                except csv.Error as error:
+                    failed = error
+                except _TooLongError:
+                    failed = csv.Error("unexpected end of data")
+                if cells is None:
+                    return
+                record = Record(feed.first_line, feed.last_line, cells, bytes(feed.raw), feed.problem)
+                if (failed or record.end > record.line) and (lines := self._mended(record, failed, width)):
+                    self.mended += 1
+                    yield from lines
+                    continue
+                if failed is not None:
+                    record = Record(record.line, record.end, [], record.raw, record.problem or feed.explain(failed))
+                if record.problem or any(cell and not cell.isspace() for cell in cells):
+                    yield record
+
+    def _mended(self, record: Record, failed: csv.Error | None, width: int) -> list[Record]:
+        """Return the records of some lines whose quotes are characters; none where they are no such lines.
+
+        So they are where every line has all its cells by itself. Lines that can be read as one record too must besides
+        have numbers or dates in the same cells.
+        """
+        if self._raw or record.problem or width < 2 or not isinstance(record.raw, bytes):
+            return []
+        records = []
+        for number, data in enumerate(record.raw.splitlines(keepends=True), start=record.line):
+            line = data.decode(UTF8, "replace").rstrip("\r\n")
+            cells = split_leniently(line, self.delimiter) if len(line) <= _LONGEST_MENDED else []
+            if len(cells) == width + 1 and not cells[-1].strip():
+                del cells[-1]
+            if line.strip():
+                records.append(Record(number, number, cells, data))
+        fitting = [record for record in records if len(record.cells) == width]
+        if failed is not None and "unexpected end" in str(failed):
+            return records if 2 * len(fitting) > len(records) else []
+        if len(fitting) < len(records) or not records:
+            return []
+        kinds = {tuple(is_value(cell) for cell in record.cells) for record in records}
+        return records if failed is not None or (len(kinds) == 1 and any(*kinds)) else []
+
+    def _unescaped(self, line: str) -> str:
+        return _ESCAPED.sub(r'\1""', line) if self._escapes else line
+
+
+def find_delimiter(lines: Sequence[str], usual: str, *, known: Callable[[str], bool] = lambda name: False) -> str:
+    """Return the delimiter between the cells of a table.
+
+    Another delimiter than the usual one is taken where it parts the header, and at least half of the rows, more than by
+    the usual one, have as many cells as the header.
+    """
+    shares = {delimiter: _share_as_wide(parsed(lines, delimiter), known) for delimiter in (usual, *DELIMITERS)}
+    best = max(shares, key=lambda delimiter: shares[delimiter])  # the usual one among equals
+    return best if shares[best] >= _AS_WIDE else usual
+
+
+def parsed(
+    lines: "Iterator[str] | Sequence[str]", delimiter: str, *, before: int = 0, strict: bool = False
+) -> list[Record]:
+    """Return the records of some lines, as many as can be read."""
+    records: list[Record] = []
+    with suppress(csv.Error, ValueError):  # not CSV at all
+        reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=strict)
+        end = before
+        for cells in reader:
+            records.append(Record(end + 1, before + reader.line_num, cells))
+            end = before + reader.line_num
+    return records
+
+
+def split_leniently(line: str, delimiter: str) -> list[str]:
+    """Return the cells of a line in which a quote closes a cell only before a delimiter or the end."""
+    mark = re.escape(delimiter)
+    opening, closing = re.compile(r' *"'), re.compile(rf'(?<![\\"])("+) *(?={mark}|$)')
+    cells, at = [], 0
+    while True:
+        quote, close = opening.match(line, at), None
+        if quote:
+            closes = list(closing.finditer(line, quote.end()))
+            close = next((match for match in closes if len(match[1]) % 2), closes[0] if closes else None)
+        if quote and close:
+            cells.append(line[quote.end() : close.end(1) - 1].replace('""', '"').replace('\\"', '"'))
+            at = close.end()
+        else:
+            end = line.find(delimiter, at)
+            cells.append(line[at : end if end >= 0 else None].lstrip(" "))
+            at = end if end >= 0 else len(line)
+        if at >= len(line):
+            return cells
+        at += len(delimiter)
+
+
+def _share_as_wide(records: Sequence[Record], known: Callable[[str], bool]) -> float:
+    """Return the share of rows with as many cells as the header; 0 where the delimiter does not part that."""
+    rows = [record.cells for record in records[header_at(records, known) :] if record.cells] or [[]]
+    width = len(rows[0])
+    if width <= 1:
+        return 0.0
+    exact = sum(len(row) == width for row in rows[1:])
+    nearly = sum(1 < len(row) < width or (len(row) == width + 1 and not row[-1].strip()) for row in rows[1:])
+    return (exact + _NEARLY * nearly) / (len(rows) - 1) if len(rows) > 1 else 1.0
+
+
+def _escapes_quotes(lines: Sequence[str], delimiter: str) -> bool:
+    """Return whether more of a table can be read where a backslash before a quote escapes it."""
+    if not any('\\"' in line for line in lines):
+        return False
+    plain = parsed(lines, delimiter, strict=True)
+    escaped = parsed([_ESCAPED.sub(r'\1""', line) for line in lines], delimiter, strict=True)
+
+    def fitting(records: Sequence[Record]) -> int:
+        return sum(len(record.cells) == len(records[0].cells) for record in records)
+
+    return fitting(escaped) > fitting(plain) or (fitting(escaped) == fitting(plain) and len(escaped) < len(plain))
+
+
+def _first(lines: Iterator[Line]) -> Iterator[Line]:
+    """Yield the first lines, of which at most the last is beyond a modest size."""
+    size = 0
+    for line in islice(lines, _SAMPLE_LINES):
+        yield line
+        size += len(line.data)
+        if size > _SAMPLE_BYTES:
+            return
+
+
+class _TooLongError(Exception):
+    """A record is longer than what is held in memory."""
+
+
+class _Feed:
+    """Gives the csv module its lines and remembers those of the record at hand."""
+
+    def __init__(self, file: str, lines: Iterator[Line], escapes: bool) -> None:
+        self._file, self._lines, self._escapes = file, lines, escapes
+        self.begin_row()
+
+    def begin_row(self) -> None:
+        self.first_line, self.last_line, self.problem, self.raw = 0, 0, "", bytearray()
+
+    def __iter__(self) -> "_Feed":
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        self.first_line, self.last_line = self.first_line or line.number, line.number
+        self.raw += line.data
+        if line.too_long or len(self.raw) > LONGEST_LINE:
+            raise _TooLongError
+        try:
+            text = line.text()
+        except UnicodeDecodeError as error:
+            self.problem = line.why_no_text(error)
+            text = line.data.decode(UTF8, "replace")
+        return _ESCAPED.sub(r'\1""', text) if self._escapes and "\\" in text else text
+
+    def explain(self, error: csv.Error) -> str:
+        """Describe the error in the row, or raise `InputError` where the rows behind it are lost too."""
+        if len(self.raw) >= LONGEST_LINE:
+            raise self._unreadable(f"is longer than {LONGEST_LINE:,} bytes") from error
+        if "unexpected end of data" in str(error):
+            raise self._unreadable("has a quote that is never closed") from error
+        if "new-line character" in str(error):
+            raise self._unreadable("has line ends of old Mac programs") from error
+        return f"not CSV: {error}"
+
+    def _unreadable(self, problem: str) -> InputError:
+        return InputError(
+            f"{self._file}: the row that begins in line {self.first_line} {problem}.",
+            hint="Correct it: the rows behind it cannot be told apart.",
+        )

@@ -1,0 +1,130 @@
+"""Values as they can be stored: JSON, without NUL and lone surrogates, in composed form; a row is never lost for one.
+
+Values that Python and file formats have and JSON lacks are written as text or numbers. Bytes are left out, and what
+cannot be read is null; both are reported by the field's name.
+"""
+
+import math
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from uuid import UUID
+
+from retriever.core.text import is_text
+from retriever.corpus.rows import DEEPEST, kind_of
+
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+_LEFT_OUT = object()
+_MONGO_NUMBERS = {"$numberInt": int, "$numberLong": int, "$numberDouble": float, "$numberDecimal": float}
+
+
+class Plain:
+    """Makes plain values, and reports each kind of change.
+
+    Args:
+        report: takes a statement; it may come again.
+        composes: whether texts are brought into composed form (NFC).
+    """
+
+    def __init__(self, report: Callable[[str], None], *, composes: bool = True) -> None:
+        self._report, self._composes = report, composes
+
+    def text(self, text: str) -> str:
+        """Return a text that can be stored."""
+        if text.isascii():
+            return self._replaced(text) if "\0" in text else text
+        if not is_text(text) or "\0" in text:
+            text = self._replaced(text)
+        if not self._composes or unicodedata.is_normalized("NFC", text):
+            return text
+        self._report("characters composed (NFC)")
+        return unicodedata.normalize("NFC", text)
+
+    def fields(self, values: Mapping[str, object]) -> dict[str, object]:
+        """Return the fields of a row with plain names and values."""
+        return self._mapping(values, "", DEEPEST - 1)
+
+    def _value(self, value: object, place: str, depth: int) -> object:
+        kind = type(value)
+        if kind is str:
+            return self.text(str(value))
+        if value is None or kind is bool or kind is int:
+            return value
+        if isinstance(value, Mapping | list | tuple):
+            if depth == 0:
+                self._lose(place, "nested too deeply")
+                return None
+            if isinstance(value, Mapping):
+                return self._mapping(value, place, depth - 1)
+            items = (self._value(item, f"{place}.{number}", depth - 1) for number, item in enumerate(value))
+            return [item for item in items if item is not _LEFT_OUT]
+        return self._other(value, place)
+
+    def _mapping(self, values: Mapping[str, object], place: str, depth: int) -> dict[str, object]:
+        plain: dict[str, object] = {}
+        for key, value in values.items():
+            name = key if type(key) is str and key.isascii() and "\0" not in key else self.text(str(key))
+            if name != key and (name in values or name in plain):
+                name = self._replaced(str(key))  # two spellings of one name in one row
+            if type(value) is str and value.isascii() and "\0" not in value:
+                plain[name] = value
+            elif (item := self._value(value, f"{place}.{name}" if place else name, depth)) is not _LEFT_OUT:
+                plain[name] = item
+        return plain
+
+    def _other(self, value: object, place: str) -> object:
+        """Return what JSON has for a value of another type."""
+        if isinstance(value, Decimal) and value.is_finite() and value == value.to_integral_value():
+            return int(value)
+        if isinstance(value, float | Decimal):
+            if math.isinf(value):
+                self._report(f"{place!r}: numbers that are too large are null")
+            return float(value) if math.isfinite(value) else None
+        if isinstance(value, str | int):  # a subclass
+            return self.text(str(value)) if isinstance(value, str) else int(value)
+        if isinstance(value, datetime | date | time):
+            return value.isoformat() if value == value else None  # pandas' NaT is a datetime
+        if isinstance(value, timedelta):
+            return value.total_seconds()
+        if isinstance(value, UUID):
+            return str(value)
+        if isinstance(value, bytes | bytearray | memoryview):
+            self._report(f"{place!r} left out, as it holds bytes")
+            return _LEFT_OUT
+        if callable(of_numpy := getattr(value, "tolist", None)):
+            return self._value(of_numpy(), place, 1)
+        self._lose(place, f"{kind_of(value)}, which cannot be read")
+        return None
+
+    def _lose(self, place: str, why: str) -> None:
+        self._report(f"{place[:100]!r}: {why}, is null")
+
+    def _replaced(self, text: str) -> str:
+        if _NO_TEXT.search(text):
+            self._report("NUL and halves of characters replaced by U+FFFD")
+        return _NO_TEXT.sub("\ufffd", text)
+
+
+def unwrapped(value: object) -> object:
+    """Return a value without the objects by which MongoDB's extended JSON tells types: ``{"$oid": "..."}``."""
+    if isinstance(value, list):
+        return [unwrapped(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1:
+        ((key, inner),) = value.items()
+        inner = unwrapped(inner)
+        if key in _MONGO_NUMBERS and isinstance(inner, str):
+            try:
+                return _MONGO_NUMBERS[key](inner)
+            except ValueError:
+                return None
+        if key == "$date" and isinstance(inner, int):
+            return f"/Date({inner})/"
+        if key in ("$oid", "$uuid", "$date", "$symbol", "$numberInt", "$numberLong"):
+            return inner
+        if key == "$undefined":
+            return None
+    return {key: unwrapped(item) for key, item in value.items()}
