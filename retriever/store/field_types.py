@@ -23,6 +23,8 @@ _FIELDS = 1024  # of which it is remembered whether they hold dates
 _VALUE = "json_extract(metadata, ?1)"
 _DATE = f"json_type(metadata, ?1) = 'text' AND {is_date(_VALUE)}"
 _NO_DATE = f"{_VALUE} != '' AND NOT (json_type(metadata, ?1) = 'text' AND {is_date(_VALUE, years=True)})"
+_COUNT_DATES = f"SELECT COUNT(*) FROM (SELECT 1 FROM documents WHERE parent IS NULL AND {_DATE} LIMIT ?2)"
+_COUNT_OTHERS = f"SELECT COUNT(*) FROM (SELECT 1 FROM documents WHERE parent IS NULL AND {_NO_DATE} LIMIT ?2)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +79,10 @@ class FieldTypes(Table):
         return self._dates_known(self._db.number("SELECT documents FROM revision"), path)
 
     def _holds_dates(self, path: str) -> bool:
-        def count(condition: str, most: int) -> int:
-            rows = "SELECT 1 FROM documents WHERE parent IS NULL AND"
-            return self._db.number(f"SELECT COUNT(*) FROM ({rows} {condition} LIMIT ?2)", (path, most))
-
         most = self._db.number("SELECT COUNT(*) FROM documents WHERE parent IS NULL") // 5
-        others = count(_NO_DATE, most + 1)
+        others = self._db.number(_COUNT_OTHERS, (path, most + 1))
         dates = max(1, 4 * others)
-        return others <= most and count(_DATE, dates) == dates
+        return others <= most and self._db.number(_COUNT_DATES, (path, dates)) == dates
 
 
 def find_misfit(node: Node, types_of: Callable[[Comparison], HeldTypes]) -> FilterError | None:

@@ -72,13 +72,13 @@ ODD = {
 
 
 @pytest.mark.parametrize("fault", ODD.values(), ids=ODD)
-def test_where_every_twelfth_reply_is_odd_all_texts_are_answered_by_half_as_many_calls_more_at_most(fault):
+def test_where_every_twelfth_reply_is_odd_all_texts_are_answered_by_twice_as_many_calls_at_most(fault):
     model = Model(every=(12, fault))
     with serving(model) as url:
         answered = ChatAnswerer(f"chat:{url}#m").answer(TEXTS, "what?")
     assert answered.answers == RIGHT
     assert answered.failures == {}
-    assert 30 < len(model.requests) <= 45
+    assert 30 < len(model.requests) <= 60  # in whatever order calls come, which decides whose halves are odd too
 
 
 SHAPES = {

@@ -122,7 +122,7 @@ def test_of_a_document_whose_text_changed_no_kept_score_is_used(make, scorer):
 def test_scores_go_with_their_texts(make, scorer):
     index = make()
     search(index, rerank=scorer.name)
-    index.delete("abcde")
+    index.delete(list("abcde"))
     index.upkeep.repair()
     assert index.rerankers() == []
 
@@ -338,7 +338,7 @@ def test_without_the_package_the_result_names_its_extra(make, tiny, monkeypatch)
     monkeypatch.setattr("retriever.core.registry.find_spec", lambda name: None)
     fault = search(make(), rerank=f"st:{tiny('cross-encoder')}").rerank_fault
     assert isinstance(fault, RetrieverError)
-    assert "retriever[peers]" in fault.hint
+    assert "pip install '.[peers]'" in fault.hint
 
 
 def test_a_cross_encoder_that_runs_out_of_memory_leaves_the_hits_in_their_order(make, tiny, monkeypatch):

@@ -209,6 +209,7 @@ def test_the_json_of_a_search(index):
                 "id": id,
                 "score": 0.875,
                 "fused": 0.875,
+                "rerank_score": None,
                 "dense_rank": rank,
                 "lexical_rank": None,
                 "text": text,
@@ -225,6 +226,8 @@ def test_the_json_of_a_search(index):
         "verdict": None,
         "known_answers": None,
         "reader_fault": None,
+        "reranked_by": None,
+        "rerank_fault": None,
     }
 
 
