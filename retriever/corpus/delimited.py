@@ -131,7 +131,7 @@ class Delimited:
         records = []
         for number, data in enumerate(record.raw.splitlines(keepends=True), start=record.line):
             line = data.decode(UTF8, "replace").rstrip("\r\n")
-            cells = split_leniently(line, self.delimiter) if len(line) <= _LONGEST_MENDED else []
+            cells = split_leniently(line, self.delimiter) if len(line) <= _LONGEST_MENDED else [line]
             if len(cells) == width + 1 and not cells[-1].strip():
                 del cells[-1]
             if line.strip():

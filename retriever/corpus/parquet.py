@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     import duckdb
 
 _BATCH = 256
-_MEMORY = "1GB"
+_MEMORY = "4GB"  # of which a batch of reviews takes some megabytes
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "threads": 1,
     "memory_limit": _MEMORY,
+    "temp_directory": "",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
 }

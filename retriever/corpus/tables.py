@@ -68,9 +68,10 @@ class Table:
         self._seen: Counter[str] = Counter()
         rows = [record.cells for record in first if record.line > self._layout.before][self._layout.headers :]
         sample = [dict(zip(names, cells, strict=False)) for cells in rows]
-        text = recognised(names, sample, fields).find_text(names)
-        self._text_at = names.index(text) if text in names else 0
-        self._least = max(self._text_at + 1, 2)  # cells of a row
+        found = recognised(names, sample, fields)
+        texts = [names.index(name) for name in (found.find_text(names), found.find_title(names)) if name in names]
+        self._texts_at = texts or [0]  # columns of which a row has something to say
+        self._least = max(self._texts_at[0] + 1, 2)  # cells of a row
         self.interpretation = Interpretation(fields) if options.raw else self._survey(fields, options)
         self.notes = [*records.notes, *self._layout.notes, *self._notes_of_rows(), *self.interpretation.notes]
         if names:
@@ -141,7 +142,7 @@ class Table:
                 continue
             if not record.problem and len(record.cells) != width:
                 record = self._widened(record, last, width)
-            doubtful = record.problem or not record.cells[self._text_at].strip()
+            doubtful = record.problem or not any(record.cells[at].strip() for at in self._texts_at)
             if doubtful and last and not self._raw and len(behind) < _MOST_BEHIND:
                 if _is_remark(given, last, after_blank=given.line > last.end + 1):
                     behind.append(record)
@@ -185,9 +186,9 @@ def _stripped(cells: list[str]) -> list[str]:
 
 
 def _is_remark(record: Record, last: Record, *, after_blank: bool) -> bool:
-    """Return whether a record may be a line of a report behind the rows: one or two cells, unlike a row's first."""
+    """Return whether a record may be a line of a report behind the rows: one or two cells, the first unlike a row's."""
     filled, first = sum(bool(cell.strip()) for cell in record.cells), "".join(record.cells[:1]).strip()
-    unlike = after_blank or _shape(first) != _shape(last.cells[0])
+    unlike = (after_blank and filled == 1) or _shape(first) != _shape(last.cells[0])
     return bool(first) and filled in (1, 2) and len(last.cells) > 1 and unlike
 
 

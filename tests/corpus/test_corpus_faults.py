@@ -165,6 +165,19 @@ def test_a_last_row_without_a_text_is_reported(tmp_path, last):
     assert (bad.line, bad.raw) == (4, last)
 
 
+def test_a_last_row_with_a_title_alone_is_a_document(tmp_path):
+    rows, _ = read(tmp_path, "id,title,text\n1,,Leaks\n2,,Pours well\n\nx3,Great!,\n")
+    assert texts(rows)[-1] == ("x3", "Great!")
+
+
+def test_a_long_line_among_lines_with_a_loose_quote_is_reported(tmp_path):
+    long = "word " * 20_000
+    rows, _ = read(tmp_path, f'id\ttext\n1\t"Leaks\n2\t{long}\n3\tFine\n4\tPours\n', "a.tsv")
+    assert texts(rows) == [("1", '"Leaks'), ("3", "Fine"), ("4", "Pours")]
+    (bad,) = [row for row in rows if isinstance(row, BadRow)]
+    assert bad.line == 3
+
+
 def test_words_for_missing_values_are_null_in_columns_of_numbers_and_dates(tmp_path):
     rows, note = read(
         tmp_path, "id,text,price,day,land\n1,Leaks,N/A,-,NA\n2,Fine,3.5,2024-05-01,None\n3,Pours,nan,#N/A,-\n"
