@@ -60,7 +60,8 @@ def show(
 
 @app.command("fetch", cls=Command)
 def fetch(
-    name: Annotated[str, typer.Argument(help="Name of the backbone.")] = "smollm2-135m", json: JsonOption = False
+    name: Annotated[str, typer.Argument(help="Name of a backbone or encoder.")] = "smollm2-135m",
+    json: JsonOption = False,
 ) -> None:
     """Unpack or convert a backbone into the cache.
 
@@ -68,9 +69,9 @@ def fetch(
 
     Example: retriever models fetch
     """
-    from retriever.index.model_names import find_source
+    from retriever.index.model_names import fetched
 
-    source = find_source(name)
+    source = fetched(name)
     done = {"name": source.name, "folder": str(source.folder)}
     output.outcome(done, f"{source.name} is ready in {source.folder}.", json=json)
 

