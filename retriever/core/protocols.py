@@ -15,6 +15,7 @@ import numpy as np
 
 from retriever.core.contexts import token_bar
 from retriever.core.errors import EncoderError, UsageError
+from retriever.core.roles import RolePrompts
 from retriever.core.types import JSON, Embeddings, Encoded, Ids, Neighbours
 
 CHARACTERS_PER_TOKEN = 4
@@ -44,6 +45,7 @@ class EncoderSpec:
         default_instruction: what an empty instruction stands for.
         max_text_tokens: tokens of a text that are read, what follows is cut; None for all.
         trained: whether the tokens that the method learns were learned; None where it learns none.
+        prompts: what stands before queries and before documents.
     """
 
     fingerprint: str
@@ -57,6 +59,7 @@ class EncoderSpec:
     default_instruction: str = ""
     max_text_tokens: int | None = None
     trained: bool | None = None
+    prompts: RolePrompts = RolePrompts()  # noqa: RUF009 - it is frozen
 
     @property
     def label(self) -> str:
@@ -111,7 +114,7 @@ class Encoder(ABC):
         """Embed every text under every instruction, in one pass where the encoder can.
 
         Args:
-            texts: any number of strings.
+            texts: any number of documents, which are compared with queries or with each other.
             instructions: any number of strings, one result each; an empty one stands for the default.
             words: most words of a text that the encoder answers with; 0 asks for none.
             on_tokens: called with numbers of text tokens, as they are read.
@@ -156,7 +159,8 @@ class Encoder(ABC):
     def encode_queries(self, queries: Sequence[str], *, instruction: str = "") -> Embeddings:
         """Embed what is searched for: (n, dim) float32 rows of length 1, to compare with texts of that instruction.
 
-        As texts are embedded, to rounding at least; an encoder that reads queries in another way overrides it.
+        As texts are embedded, to rounding at least; an encoder that reads queries in another way (``spec.prompts``)
+        overrides it.
         """
         return self.encode(queries, instruction=instruction)
 

@@ -1,4 +1,4 @@
-"""Any sentence-transformers model as an encoder: the generic peer, which was not trained to follow instructions."""
+"""Any sentence-transformers model as an encoder, with the prompts that it wants before queries and documents."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -13,22 +13,26 @@ import numpy as np
 from retriever.core.errors import UsageError
 from retriever.core.fingerprint import json_hash
 from retriever.core.protocols import CHARACTERS_PER_TOKEN, Encoder, EncoderSpec, OnStep, Tuning, refuse_one_string
+from retriever.core.roles import RolePrompts
 from retriever.core.similarity import normalise
 from retriever.core.text import composed, is_blank
 from retriever.core.types import Embeddings, Encoded, Ids
 from retriever.encoders.bert.encoder import BertEncoder
 from retriever.encoders.bert.layout import read_layout
 from retriever.encoders.device import pick_device, pick_dtype
+from retriever.encoders.families import role_prompts
 from retriever.encoders.methods import EncoderOptions
-from retriever.encoders.sources import find_source
+from retriever.encoders.model_options import NamedModel
+from retriever.encoders.sources import ModelSource, find_source
 from retriever.encoders.tokenize import distinct
 
 BATCH_SIZE = 32
+NO_PROMPTS = RolePrompts()
 _WORD = re.compile(r"(?<![^\W_])[A-Za-z0-9]{1,20}(?![^\W_])")  # that any vocabulary has, whole or in pieces
 
 
 class SentenceEncoder(Encoder):
-    """Reads each text by itself; an instruction, where given, is put in front of it.
+    """Reads each text by itself, behind the prompt of its role and the instruction, where one is given.
 
     A BERT with mean or first-token pooling (all-MiniLM-L6-v2) is read by `BertEncoder`, which needs no torch for a few
     texts; any other model by its own package.
@@ -36,6 +40,8 @@ class SentenceEncoder(Encoder):
     Args:
         source: a known wheel, a folder or a hub name.
         name: what `load_encoder` finds this encoder by.
+        prompts: what stands before queries and documents.
+        dim: how many numbers of a vector are kept; None for all.
         device: as for every encoder.
         dtype: as for every encoder, but ``auto`` means float32, which these small models are published in. A
             `BertEncoder` reads many texts in bfloat16 all the same where the CPU multiplies it: vectors agree with
@@ -45,8 +51,17 @@ class SentenceEncoder(Encoder):
     method = "st"
     pooling = "model"
 
-    def __init__(self, source: str, *, name: str = "", device: str = "auto", dtype: str = "auto") -> None:
-        self.source = find_source(source)
+    def __init__(
+        self,
+        source: str | ModelSource,
+        *,
+        name: str = "",
+        prompts: RolePrompts = NO_PROMPTS,
+        dim: int | None = None,
+        device: str = "auto",
+        dtype: str = "auto",
+    ) -> None:
+        self.source = find_source(source) if isinstance(source, str) else source
         layout = read_layout(self.source.folder)
         self.model: BertEncoder | StockModel = (
             StockModel(self.source.folder, device=device, dtype=dtype)
@@ -54,13 +69,20 @@ class SentenceEncoder(Encoder):
             else BertEncoder(layout, device=device, dtype=dtype)
         )
         self._spec = EncoderSpec(
-            fingerprint=json_hash({"method": self.method, "backbone": self.source.digest}),
-            dim=self.model.dim,
+            fingerprint=json_hash({"method": self.method, "backbone": self.source.digest} | _identity(prompts, dim)),
+            dim=_kept(self.model.dim, dim, self.source.name),
             name=name,
             pooling=self.pooling,
             dtype=self.model.dtype,
-            max_text_tokens=self.model.max_text_tokens,
+            default_instruction=prompts.default_instruction,
+            max_text_tokens=self._room(prompts.document),
+            prompts=prompts,
         )
+
+    def _room(self, prompt: str) -> int | None:
+        """Return how many tokens of a text are read behind a prompt."""
+        most = self.model.max_text_tokens
+        return most if most is None or not prompt else max(0, most - self.count_tokens([prompt])[0])
 
     @property
     def spec(self) -> EncoderSpec:
@@ -83,7 +105,7 @@ class SentenceEncoder(Encoder):
         for instruction in instructions:
             rows = np.zeros((len(unique), self.dim), dtype=np.float32)
             for read, vectors in self._read(unique, instruction):
-                rows[read] = vectors
+                rows[read] = vectors[:, : self.dim]
                 if on_tokens is not None:
                     on_tokens(sum(lengths[row] for row in read))
             rows[unknown] = by_characters
@@ -91,22 +113,28 @@ class SentenceEncoder(Encoder):
         return views
 
     def encode_queries(self, queries: Sequence[str], *, instruction: str = "") -> Embeddings:
-        """Embed queries; a `BertEncoder` reads them without torch, which texts wait for."""
+        """Embed queries behind their prompt; a `BertEncoder` reads them without torch, which texts wait for."""
         refuse_one_string(queries)
         rows = np.zeros((len(queries), self.dim), dtype=np.float32)
         for read, vectors in self._read_queries(queries, instruction):
-            rows[read] = vectors
+            rows[read] = vectors[:, : self.dim]
         unknown, by_characters = self._unknown(queries)
         rows[unknown] = by_characters
         return normalise(rows)
 
     def _read(self, texts: Sequence[str], instruction: str) -> Iterator[tuple[Sequence[int], Embeddings]]:
         """Yield positions of some texts and their vectors under an instruction, of any length."""
-        return self.model.read(_prompts(texts, instruction))
+        prompt = self.spec.prompts.before_document(instruction)
+        if isinstance(self.model, BertEncoder):
+            return self.model.read([prompt + text for text in texts])
+        return self.model.read(texts, prompt)
 
     def _read_queries(self, queries: Sequence[str], instruction: str) -> Iterator[tuple[Sequence[int], Embeddings]]:
         """Yield positions of some queries and their vectors under an instruction, of any length."""
-        return self.model.read_queries(_prompts(queries, instruction))
+        prompt = self.spec.prompts.before_query(instruction)
+        if isinstance(self.model, BertEncoder):
+            return self.model.read_queries([prompt + query for query in queries])
+        return self.model.read_queries(queries, prompt)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of every text, however long."""
@@ -142,14 +170,17 @@ class SentenceEncoder(Encoder):
 
 
 def load(name: str, source: str, options: EncoderOptions, *, device: str, dtype: str) -> SentenceEncoder:
-    """Load a model that was asked for with options, of which it has none.
+    """Load a model by its name, with options behind it (`NamedModel`) and the prompts that are recognised.
 
     Raises:
-        UsageError: an option was given.
+        UsageError: an option was given that it does not have, or more dimensions than it has.
         EncoderError: the model or its package is missing.
     """
     refuse_options(name, options)
-    return SentenceEncoder(source, name=name, device=device, dtype=dtype)
+    given = NamedModel.parse(source)
+    known = find_source(given.name)
+    prompts = role_prompts(known, given)
+    return SentenceEncoder(known, name=name, prompts=prompts, dim=given.dim, device=device, dtype=dtype)
 
 
 def refuse_options(name: str, options: EncoderOptions) -> None:
@@ -161,9 +192,17 @@ def refuse_options(name: str, options: EncoderOptions) -> None:
             raise UsageError(problem, hint="Its own modules fix how it pools.")
 
 
-def _prompts(texts: Sequence[str], instruction: str) -> list[str]:
-    prefix = instruction.strip()
-    return [f"{prefix} {text}" if prefix else text for text in texts]
+def _identity(prompts: RolePrompts, dim: int | None) -> dict[str, object]:
+    """Return what a fingerprint covers besides method and model; nothing where there is nothing."""
+    said = {"prompts": [prompts.query, prompts.document, prompts.default_instruction]} if prompts else {}
+    return said | ({} if dim is None else {"dim": dim})
+
+
+def _kept(whole: int, dim: int | None, name: str) -> int:
+    """Return how many numbers of a vector are kept."""
+    if dim is not None and dim > whole:
+        raise UsageError(f"{name} has {whole} dimensions, not {dim}.", hint=f"Say dim={whole} or less.")
+    return dim or whole
 
 
 class StockModel:
@@ -193,17 +232,22 @@ class StockModel:
         limit = self._model.max_seq_length if self._tokenizer else None
         self.max_text_tokens = max(0, limit - tokenizer.num_special_tokens_to_add()) if limit else None
 
-    def read(self, prompts: Sequence[str]) -> Iterator[tuple[Sequence[int], Embeddings]]:
-        """Yield positions and vectors of prompts of like length, longest first, as the model itself makes them."""
-        order = np.argsort([-len(prompt) for prompt in prompts])
+    def read(self, texts: Sequence[str], prompt: str = "") -> Iterator[tuple[Sequence[int], Embeddings]]:
+        """Yield positions and vectors of documents behind a prompt, longest first, as the model itself makes them."""
+        return self._read(texts, prompt, self._model.encode_document)
+
+    def read_queries(self, texts: Sequence[str], prompt: str = "") -> Iterator[tuple[Sequence[int], Embeddings]]:
+        """Yield positions and vectors of queries behind a prompt."""
+        return self._read(texts, prompt, self._model.encode_query)
+
+    def _read(
+        self, texts: Sequence[str], prompt: str, encode: Callable[..., Embeddings]
+    ) -> Iterator[tuple[Sequence[int], Embeddings]]:
+        order = np.argsort([-len(text) for text in texts])
         for start in range(0, len(order), BATCH_SIZE):
             batch = order[start : start + BATCH_SIZE].tolist()
-            chosen = [prompts[row] for row in batch]
-            yield batch, self._model.encode(chosen, batch_size=BATCH_SIZE, show_progress_bar=False)
-
-    def read_queries(self, prompts: Sequence[str]) -> Iterator[tuple[Sequence[int], Embeddings]]:
-        """Yield positions and vectors of queries, which are read as texts are."""
-        return self.read(prompts)
+            chosen = [texts[row] for row in batch]
+            yield batch, encode(chosen, prompt=prompt, batch_size=BATCH_SIZE, show_progress_bar=False)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each text, uncut; estimated from its length where the model has no tokenizer to ask."""

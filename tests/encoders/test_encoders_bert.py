@@ -116,10 +116,6 @@ def upper_case(folder):
     (folder / "tokenizer.json").write_text(json.dumps(settings))
 
 
-def a_prompt_nobody_asks_for(folder):
-    edit_json(folder / "config_sentence_transformers.json", prompts={"query": "find: ", "document": ""})
-
-
 def unchanged(folder):
     pass
 
@@ -135,7 +131,6 @@ def unchanged(folder):
         under_a_head,
         half_precision,
         upper_case,
-        a_prompt_nobody_asks_for,
     ],
 )
 def test_vectors_are_those_of_sentence_transformers_with_numpy_and_with_torch(folder, change):
@@ -251,7 +246,7 @@ def other_pre_tokenizer(folder):
         changed("sentence_bert_config.json", module_output_name="all_layers"),
         changed("sentence_bert_config.json", modality_config={"text": {"method": "get_text_features"}}),
         changed("sentence_bert_config.json", model_kwargs={"attn_implementation": "eager"}),
-        changed("config_sentence_transformers.json", prompts={"query": "find: "}, default_prompt_name="query"),
+        changed("1_Pooling/config.json", include_prompt=False),
         changed("tokenizer_config.json", truncation_side="left"),
         changed("tokenizer_config.json", do_lower_case=False),
         changed("tokenizer_config.json", strip_accents=True),
@@ -278,7 +273,7 @@ def test_what_is_not_computed_here_is_left_to_its_own_package(folder, change):
     [
         (dense, 5),
         (changed("1_Pooling/config.json", pooling_mode="max"), 32),
-        (changed("config_sentence_transformers.json", prompts={"query": "find: "}, default_prompt_name="query"), 32),
+        (changed("1_Pooling/config.json", include_prompt=False), 32),
     ],
 )
 def test_other_models_are_read_by_their_own_package(folder, change, dim):

@@ -79,15 +79,15 @@ def _layout(folder: Path) -> BertLayout | None:
         return None
     model = _json(folder / "config.json")
     transformer = _json(folder / "sentence_bert_config.json")
-    whole = _json(folder / "config_sentence_transformers.json", missing={})
     tokenizer = _json(folder / "tokenizer_config.json", missing={})
-    pooling = _pooling(_json(folder / modules[1]["path"] / "config.json"))
+    pools = _json(folder / modules[1]["path"] / "config.json")
+    pooling = _pooling(pools)
     prefix = _prefix(folder / WEIGHTS, int(model["num_hidden_layers"]))
     known = (
         _holds(model, _MODEL)
         and _holds(transformer, _TRANSFORMER)
         and not any(transformer[key] for key in transformer.keys() - _TRANSFORMER.keys() - {"max_seq_length"})
-        and not whole.get("default_prompt_name")
+        and pools.get("include_prompt", True)
         and tokenizer.get("truncation_side", "right") == "right"
         and _same_tokenizer(_json(folder / TOKENIZER), tokenizer)
     )

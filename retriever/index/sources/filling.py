@@ -53,7 +53,7 @@ def encode_texts(sources: Sequence[Source], texts: Sequence[str]) -> list[Embedd
 
 
 def encode_queries(sources: Sequence[Source], queries: Sequence[str], steps: int | None = None) -> list[Embeddings]:
-    """Embed queries for each of some sources, in one pass an encoder: (n, dim) each.
+    """Embed queries for each of some sources, as its encoder reads queries: (n, dim) each.
 
     ``steps`` is K for the encoder that reads for the last source; None for its own.
 
@@ -64,12 +64,8 @@ def encode_queries(sources: Sequence[Source], queries: Sequence[str], steps: int
     last = sources[-1].root
     for group in by_encoder(_with_needs(sources)):
         encoder = with_steps(group[0].encoder, steps) if last in group else group[0].encoder
-        if len(group) == 1:
-            known[group[0]] = encoder.encode_queries(queries, instruction=group[0].instruction)
-        else:
-            known.update(
-                zip(group, encoder.encode_many(queries, [source.instruction for source in group]), strict=True)
-            )
+        for source in group:
+            known[source] = encoder.encode_queries(queries, instruction=source.instruction)
     return [_combined(source, known) for source in sources]
 
 
