@@ -32,7 +32,8 @@ _LETTER = re.compile("[a-z]")  # that an apostrophe left: "geht's"
 _WORD = re.compile(r"[^\W\d_]{2,}(?:['\u2019-][^\W\d_]+)*")
 _WORD_ELSEWHERE = re.compile(f"[^\\W\\d_](?:[^\\W\\d_]|[{_MARKS}])+(?:-[^\\W\\d_]+)*")  # "l'huile" is two
 _ENGLISH_DENIES = re.compile("\\b(?:no|not|never|none|nothing|nobody|neither|nor|without|cannot)\\b|n['\u2019]t\\b")
-_ALIASES = {"nb": "no", "nn": "no"}
+ALIASES = {"nb": "no", "nn": "no"}
+"""Codes of languages that are rows under another one, as they are written too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ def language(code: str) -> Language:
         UsageError: it is not known.
     """
     known = languages()
-    wanted = _ALIASES.get(code.strip().lower(), code.strip().lower())
+    wanted = ALIASES.get(code.strip().lower(), code.strip().lower())
     if wanted not in known:
         raise UsageError(f"Unknown language {code!r}.", hint=nearest(wanted, known))
     return known[wanted]
@@ -218,7 +219,8 @@ def _chinese(text: str) -> list[str]:
 
 def _korean(text: str) -> list[str]:
     """Return words without the particle behind them."""
-    bare = ((word, _PARTICLE.sub("", word)) for word in _HANGUL.findall(text))
+    stop = languages()["ko"].stop
+    bare = ((word, _PARTICLE.sub("", word)) for word in _HANGUL.findall(text) if word not in stop)
     return [short if len(short) > 1 else word for word, short in bare]
 
 

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 import numpy as np
@@ -54,7 +55,7 @@ class Head:
 
     Attributes:
         pieces: of the vocabulary; tokens behind them have a row in the table and no text.
-        piece_bytes: of all pieces together.
+        unknown: the token of what the vocabulary lacks.
     """
 
     dim: int
@@ -67,7 +68,6 @@ class Head:
     epsilon: float
     pieces: int
     unknown: int
-    piece_bytes: int
 
 
 def unpack(source: Path, folder: Path) -> None:
@@ -78,8 +78,9 @@ def unpack(source: Path, folder: Path) -> None:
     """
     from safetensors.numpy import save_file
 
-    data = np.memmap(source, dtype=np.uint8, mode="r")
     try:
+        with source.open("rb") as file:
+            data = mmap(file.fileno(), 0, access=ACCESS_READ)
         head, vocabulary, at = _vocabulary(data)
         tensors = {_published(name): _shaped(name, values, head) for name, values in _tensors(data, at)}
     except (ValueError, KeyError, IndexError, UnicodeError, struct.error) as error:
@@ -93,37 +94,38 @@ def unpack(source: Path, folder: Path) -> None:
         (folder / name).write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
 
 
-def _vocabulary(data: NDArray[np.uint8]) -> tuple[Head, list[tuple[str, float]], int]:
+def _vocabulary(data: mmap) -> tuple[Head, list[tuple[str, float]], int]:
     """Return the head, the pieces with their scores, and where the tensors are described."""
     magic, version, *numbers = _HEAD.unpack_from(data)
     if magic != _MAGIC or version != _VERSION or numbers[8] != _BLOCK:
         raise ValueError("its first bytes are others")
     count, size = numbers[9], numbers[-1]
-    head = Head(*numbers[:8], pieces=count, unknown=numbers[13], piece_bytes=size)
+    head = Head(*(*numbers[:8], count, numbers[13]))
     at = _HEAD.size
     ends = np.frombuffer(data, "<u4", count + 1, at).tolist()
     scores = np.frombuffer(data, "<f4", count, at + 4 * (count + 1)).tolist()
     at += 4 * (2 * count + 1)
-    raw = data[at : at + size].tobytes()
+    raw = data[at : at + size]
     pieces = [raw[start:end].decode() for start, end in pairwise(ends)]
     at += size
     _, characters = struct.unpack_from("<iI", data, at)
     return head, list(zip(pieces, scores, strict=True)), at + 8 + characters
 
 
-def _tensors(data: NDArray[np.uint8], at: int) -> Iterator[tuple[str, _Halves]]:
+def _tensors(data: mmap, at: int) -> Iterator[tuple[str, _Halves]]:
     """Yield the tensors' names in the file and their values (n,)."""
     (count,) = struct.unpack_from("<i", data, at)
     at += 4
     for _ in range(count):
         (length,) = struct.unpack_from("<H", data, at)
         at += 2
-        name = data[at : at + length].tobytes().decode()
+        name = data[at : at + length].decode()
         at += length
         (kind,) = _KIND.unpack_from(data, at)
         elements, start, size = _PLACE.unpack_from(data, at + _KIND.size)
         at += _KIND.size + _PLACE.size
-        values = _dequantised(data[start : start + size]) if kind == _BLOCKS else data[start : start + size].view("<f4")
+        stored = np.frombuffer(data[start : start + size], np.uint8)
+        values = _dequantised(stored) if kind == _BLOCKS else stored.view("<f4")
         if kind not in (_FLOATS, _BLOCKS) or len(values) != elements:
             raise ValueError(f"{name} has {len(values)} numbers of {elements}")
         yield name, np.asarray(values, dtype=np.float16)
@@ -131,7 +133,7 @@ def _tensors(data: NDArray[np.uint8], at: int) -> Iterator[tuple[str, _Halves]]:
 
 def _dequantised(stored: NDArray[np.uint8]) -> _Halves:
     """Return the weights (32 n,) of n blocks."""
-    blocks = np.asarray(stored).reshape(-1, 2 + _BLOCK // 2)
+    blocks = stored.reshape(-1, 2 + _BLOCK // 2)
     scales = np.ascontiguousarray(blocks[:, :2]).view("<f2")  # (n, 1)
     halves = np.concatenate([blocks[:, 2:] & 15, blocks[:, 2:] >> 4], axis=1)  # (n, 32)
     weights: _Halves = (halves.astype(np.float16) - np.float16(8)) * scales

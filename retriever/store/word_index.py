@@ -38,6 +38,7 @@ class WordIndex(Table):
     def speak(self, chosen: Language) -> None:
         """Search texts in a language from now on; those that are stored are indexed anew where it is another."""
         if chosen is self.language:
+            Settings(self._db).set(LANGUAGE, chosen.code)
             return
         with self._db.writing(documents=True):
             Settings(self._db).set(LANGUAGE, chosen.code)
