@@ -27,9 +27,9 @@ FIELD = "language"
 """The metadata field with the language of a document, where there are several."""
 
 _TOLD_APART = "languages_told_apart"  # the setting that says that documents get the field
-_LOOKED_AT = 2000  # documents, the first ones
+_LOOKED_AT = 500  # documents, the first ones
 _LEAST_TEXTS = 20  # from which on English that was not asked for is doubted
-_LEAST_WORDS = 3  # of a text whose language can be told
+_LEAST_WORDS = 5  # of a text whose language can be told
 _MOST_CHARACTERS = 600  # of a text that are looked at
 _HALF = 0.5
 _SEVERAL = 0.05  # of the texts, which another language has where there are several
