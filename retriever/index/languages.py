@@ -130,10 +130,11 @@ def told_apart(row: Document | BadRow) -> Document | BadRow:
 
 
 def _adopt(store: Store, heard: Heard, first: Iterable[Document | BadRow], settled: Settled) -> None:
-    """Take the language that most texts are in, and say so."""
+    """Take the language that most texts are in, and say so; what is English as expected is not worth a note."""
     chosen = heard.most or ENGLISH
-    looked = f"{counted(heard.count, 'text')} looked at: {heard}" if heard.count else "no text has words enough to tell"
-    settled.notes.append(f"Words are searched as {chosen.name} ({looked}).")
+    if chosen is not ENGLISH or (heard.count and heard.most is None):
+        looked = f"{counted(heard.count, 'text')} looked at: {heard}"
+        settled.notes.append(f"Words are searched as {chosen.name} ({looked}).")
     _speak(store, chosen, settled)
     if heard.several and not any(FIELD in row.metadata for row in first if isinstance(row, Document)):
         store.settings.set(_TOLD_APART, True)
