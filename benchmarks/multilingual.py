@@ -2,10 +2,10 @@
 
     python benchmarks/multilingual.py --output benchmarks/results/multilingual.json
 
-Sixty reviews of ``examples/reviews.jsonl`` and twenty queries, each in six languages (`benchmarks/data/README.md`). Which
-reviews answer a query was judged once, on the English ones. Each language is an index of its own, searched with queries
-in that language by vectors, by words and by both; words also as an index of English texts has them. Then the vectors are
-searched with the English queries.
+Sixty reviews of ``examples/reviews.jsonl`` and twenty queries, each in six languages (`benchmarks/data/README.md`).
+Which reviews answer a query was judged once, on the English ones. Each language is an index of its own, searched with
+queries in that language by vectors, by words and by both; words also as an index of English texts has them. Then the
+vectors are searched with the English queries.
 """
 
 import argparse
@@ -75,9 +75,7 @@ def main() -> None:
         encoder = load_base(name, device="cpu")
         scores = {language: measured(encoder, language, language, queries, texts) for language in LANGUAGES}
         report["bases"][name] = {"fingerprint": encoder.fingerprint, "languages": scores}
-    as_english = {
-        language: measured(encoder, language, "en", queries, texts)["lexical"] for language in LANGUAGES[1:]
-    }
+    as_english = {language: measured(encoder, language, "en", queries, texts)["lexical"] for language in LANGUAGES[1:]}
     write("multilingual", options, {**report, "words_as_english": as_english})
 
 

@@ -28,7 +28,7 @@ def requirements(variant: str) -> list[str]:
 def _extra(extras: dict[str, list[str]], name: str) -> list[str]:
     found: list[str] = []
     for line in extras[name]:
-        inner = re.fullmatch(r"retriever\[([\w,-]+)\]", line)
+        inner = re.fullmatch(r"instruction-retriever\[([\w,-]+)\]", line)
         found += [one for other in inner[1].split(",") for one in _extra(extras, other)] if inner else [line]
     return found
 

@@ -22,9 +22,10 @@ take, prints one JSON document, whose keys are the fields shown in `retriever/co
 others. Exit codes: 0 done, 1 error, 2 wrong usage, 3 done with rows skipped, 4 index damaged, 130 interrupted.
 `NO_COLOR` is honoured; `RETRIEVER_DEBUG=1` shows tracebacks; `RETRIEVER_CACHE` moves the cache of models and
 evaluations, `RETRIEVER_CONFIG` the folder that keeps the choice of `models promote` and which hosts may get texts of
-which index. `retriever --version` prints the version. Characters that standard output cannot encode are escaped
-(`\\u6c34`), in JSON as JSON escapes. A closed stream is the null device, and changes no exit code; a standard output
-that cannot be written, on a full disk, is an error (1), unless the program that reads it has left (`| head`).
+which index, and `RETRIEVER_OFFLINE=1` forbids to download models. `retriever --version` prints the version. Characters
+that standard output cannot encode are escaped (`\\u6c34`), in JSON as JSON escapes. A closed stream is the null device,
+and changes no exit code; a standard output that cannot be written, on a full disk, is an error (1), unless the program
+that reads it has left (`| head`).
 A command that reads texts for more than half a minute says beforehand, once, about how long that takes, by the first of
 these texts, which are read ahead and kept; `--workers` and `--ray` say it after some batches.
 

@@ -21,7 +21,7 @@ def main() -> None:
     parser.add_argument("--corpus", default="examples/reviews.jsonl")
     parser.add_argument("--topics", type=int, default=5)
     options = parser.parse_args()
-    lines = Path(options.corpus).read_text(encoding="utf-8").splitlines()
+    lines = Path(options.corpus).read_text(encoding="utf-8-sig").split("\n")
     texts = [json.loads(line)["text"] for line in lines if line.strip()]
     model = BERTopic(
         embedding_model=make_pipeline(RetrieverEncoder(instruction=QUESTION)),

@@ -3,13 +3,13 @@
 import hmac
 import os
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from retriever.core.addresses import LOOPBACK, is_loopback
 from retriever.core.errors import InputError, UsageError
+from retriever.core.files import read_text, read_toml
 from retriever.core.requests import SearchRequest
 from retriever.core.text import require_text
 from retriever.index.asking.limits import ReadingLimits
@@ -44,11 +44,8 @@ class Tokens:
 
     def __post_init__(self) -> None:
         for name, token in (("reader's", self.reader), ("writer's", self.writer)):
-            if token is not None and not _TOKEN.fullmatch(token):
-                raise UsageError(
-                    f"The {name} token is too short, or holds characters that a header cannot hold.",
-                    hint=f"Take {LEAST_TOKEN} letters and digits or more: `openssl rand -hex 32` gives one.",
-                )
+            if token is not None:
+                _require_token(token, f"The {name} token")
 
     def may_read(self, given: str | None) -> bool:
         """Whether who brings this token may read."""
@@ -213,12 +210,7 @@ def read_tokens(reader: Path | None, writer: Path | None) -> Tokens:
 
 def read_instructions(path: Path) -> dict[str, str]:
     """Read a TOML file of saved instructions, lines ``name = "instruction"``; raise `InputError` for any other file."""
-    try:
-        instructions = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"{path} cannot be read: {error}.", hint='It is TOML, with lines such as product = "What is it?".'
-        ) from error
+    instructions = read_toml(path, 'Write lines such as product = "What is it?".')
     for name, instruction in instructions.items():
         if not _NAME.fullmatch(name):
             raise InputError(
@@ -231,12 +223,19 @@ def read_instructions(path: Path) -> dict[str, str]:
 
 
 def _token(path: Path | None, variable: str) -> str | None:
-    if path is None:
-        return os.environ.get(variable) or None
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read: {error}.", hint="It holds one line, the token.") from error
+    token = (os.environ.get(variable, "") if path is None else read_text(path)).strip()
+    if path is None and not token:
+        return None
+    _require_token(token, f"The token in {path or variable}")
+    return token
+
+
+def _require_token(token: str, which: str) -> None:
+    if not _TOKEN.fullmatch(token):
+        raise UsageError(
+            f"{which} is too short, or holds characters that a header cannot hold.",
+            hint=f"Take {LEAST_TOKEN} letters and digits or more: `openssl rand -hex 32` gives one.",
+        )
 
 
 def _same(given: str | None, token: str) -> bool:

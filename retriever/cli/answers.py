@@ -18,7 +18,9 @@ def answers(
     instruction: Annotated[str, typer.Option(help="Question that the texts answer.")],
     file: Annotated[
         Path | None,
-        typer.Argument(help="JSON Lines or CSV file to import, rows of id and answer; an empty answer deletes one."),
+        typer.Argument(
+            help="JSON Lines, CSV or another file to import, rows of id and answer; an empty answer deletes one."
+        ),
     ] = None,
     index: IndexOption = DEFAULT_INDEX,
     again: Annotated[

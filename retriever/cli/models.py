@@ -1,6 +1,5 @@
 """`retriever embed` and `retriever models`: vectors of texts without an index, and the encoders that make them."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ from retriever.cli.help import Command, Group
 from retriever.cli.model_notes import say_notes
 from retriever.cli.options import DeviceOption, EncodingOption, JsonOption
 from retriever.core.errors import InputError, OutputError, UsageError
+from retriever.core.files import STDIN, read_lines
 from retriever.core.paths import writing
 
 app = typer.Typer(
@@ -24,7 +24,7 @@ def list_models(json: JsonOption = False) -> None:
 
     Example: retriever models list
     """
-    from retriever.index.model_names import WHEELS, is_installed, named
+    from retriever.index.model_names import AT_FIRST_USE, WHEELS, is_installed, named
 
     entries = named()
     installed = {name: is_installed(name) for name in WHEELS}
@@ -37,7 +37,7 @@ def list_models(json: JsonOption = False) -> None:
     output.result()
     output.table(
         ["backbone", "installed"],
-        [[name, "yes" if present else WHEELS[name].install] for name, present in installed.items()],
+        [[name, "yes" if present else AT_FIRST_USE] for name, present in installed.items()],
     )
 
 
@@ -67,20 +67,23 @@ def show(
 
 @app.command("fetch", cls=Command)
 def fetch(
-    name: Annotated[str, typer.Argument(help="Name of a backbone or encoder.")] = "smollm2-135m",
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Backbones or named encoders. [default: those of new indexes]")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Unpack or convert a backbone into the cache.
+    """Download backbones and convert them into the cache.
 
-    The first search then starts sooner.
+    The first use of each does the same. A machine without a network needs this before it leaves the network.
 
     Example: retriever models fetch
     """
-    from retriever.index.model_names import fetched
+    from retriever.index.model_names import USUAL, fetched
 
-    source = fetched(name)
-    done = {"name": source.name, "folder": str(source.folder)}
-    output.outcome(done, f"{source.name} is ready in {source.folder}.", json=json)
+    done = [fetched(name) for name in names or USUAL]
+    listed = [{"name": source.name, "folder": str(source.folder)} for source in done]
+    said = "\n".join(f"{source.name} is ready in {source.folder}." for source in done)
+    output.outcome({"models": listed}, said, json=json)
 
 
 @app.command("promote", cls=Command)
@@ -175,15 +178,11 @@ def _texts(file: str, encoding: str | None) -> list[str]:
         InputError: a row is bad (a row left out would shift all that follow), or there are no texts.
     """
     from retriever.core.types import BadRow
-    from retriever.index.files import UTF8, read_documents, require_encoding
+    from retriever.index.files import read_documents, require_encoding
 
-    if file == "-" or Path(file).suffix == ".txt":
-        try:
-            data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-            raw = data.decode(require_encoding(encoding or UTF8)).replace("\r\n", "\n")
-        except (OSError, UnicodeError) as error:
-            raise InputError(f"{file} cannot be read: {error}.", hint="Name its encoding with --encoding.") from error
-        texts = raw.removeprefix("\ufeff").removesuffix("\n").split("\n")
+    if file == STDIN or Path(file).suffix == ".txt":
+        named = None if encoding is None else require_encoding(encoding)
+        texts = read_lines(file, encoding=named, hint="Name its encoding with --encoding.")
         empty = next((number for number, line in enumerate(texts, 1) if not line.strip()), None)
         if empty is not None and texts != [""]:
             raise InputError(f"{file}, line {empty} is empty.", hint="Remove it: every line becomes one vector.")

@@ -19,7 +19,8 @@ from typing import Any, ClassVar, Self, TextIO
 
 import typer
 
-from retriever.core.errors import InputError, OutputError
+from retriever.core.errors import OutputError
+from retriever.core.files import STDIN, read_lines
 from retriever.core.paths import write_output
 from retriever.core.results import SCHEMA_VERSION, Forecast, IndexingReport
 from retriever.core.text import about, duration, escape_formula, printable, shortened
@@ -217,12 +218,7 @@ def format_bytes(size: int) -> str:
 
 def stdin_lines() -> list[str]:
     """Return the lines of standard input that are not blank; raise `InputError` where it cannot be read."""
-    try:
-        return [line.strip() for line in sys.stdin if line.strip()]
-    except UnicodeDecodeError as error:
-        raise InputError(f"stdin cannot be read: {error}.", hint="Send UTF-8.") from error
-    except OSError as error:
-        raise InputError(f"stdin cannot be read: {error}.", hint="Send one query per line.") from error
+    return [line.strip() for line in read_lines(STDIN) if line.strip()]
 
 
 def _writes_everything(stream: TextIO) -> bool:

@@ -13,7 +13,7 @@ from retriever.core.text import printable
 
 if TYPE_CHECKING:
     from retriever.core.lessons import Held, Lessons
-    from retriever.index.verdicts.diagnosis import Diagnosis, TextPair
+    from retriever.index.verdicts.diagnosis import Diagnosis
 
 
 def teach(
@@ -21,8 +21,8 @@ def teach(
     examples: Annotated[
         Path | None,
         typer.Argument(
-            help="JSON Lines file, one example per row: id or text of the document, and the answer. Without a file, "
-            "the examples that the index keeps for the question are learned."
+            help="JSON Lines, CSV or another file, one example per row: id or text of the document, and the answer. "
+            "Without a file, the examples that the index keeps for the question are learned."
         ),
     ] = None,
     index: IndexOption = DEFAULT_INDEX,
@@ -58,7 +58,7 @@ def teach(
             refuse(
                 examples is None and not opened.teaching.labels(instruction).examples,
                 "There are no examples.",
-                "Name a JSONL file with rows of id or text, and answer; or label documents on the page Teach.",
+                "Name a file with rows of id or text, and answer; or label documents on the page Teach.",
             )
             given = None if examples is None else read_examples(examples)
             lessons = opened.teaching.teach(instruction, given, tune=tune, progress=line.show)
@@ -113,7 +113,8 @@ def diagnose(
     pairs: Annotated[
         Path | None,
         typer.Option(
-            help='JSON Lines of text pairs that are the same under it, or not: {"a": TEXT, "b": TEXT, "same": true}.'
+            help="JSON Lines, CSV or another file of text pairs that are the same under it, or not: rows of a, b and "
+            "same, which is true or false."
         ),
     ] = None,
     device: DeviceOption = "auto",
@@ -125,24 +126,16 @@ def diagnose(
 
     Example: retriever diagnose --instruction "What kind of product is it?" --index indexes/demo
     """
+    from retriever.index.verdicts.pairs import read_pairs
     from retriever.workspace import Index
 
-    known = [] if pairs is None else _read_pairs(pairs)
+    known = [] if pairs is None else read_pairs(pairs)
     with Index(index, device=device) as opened, output.ProgressLine() as line:
         diagnosis = opened.teaching.diagnose(instruction, known, progress=line.show)
     if json:
         output.document(diagnosis.to_json())
     else:
         _render_diagnosis(diagnosis)
-
-
-def _read_pairs(file: Path) -> "list[TextPair]":
-    """Return the pairs of a JSONL file, rows of ``a``, ``b`` and ``same``; errors as `read_rows`."""
-    from retriever.evaluation.rows import read_rows
-    from retriever.index.verdicts.diagnosis import TextPair
-
-    rows = read_rows(file.parent, file.name)
-    return [TextPair(row.get("a", str), row.get("b", str), row.get("same", bool)) for row in rows]
 
 
 def _render_diagnosis(diagnosis: "Diagnosis") -> None:

@@ -1,13 +1,16 @@
 """Categories that somebody names beforehand: "refund, repair, replacement, nothing", or a file of them."""
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from retriever.core.errors import InputError, UsageError
+from retriever.core.files import read_lines, read_text
 from retriever.core.text import require_text
+from retriever.corpus.beside import BesideRow, lower_names, number_as_text, read_beside
 
 MOST = 200
 """Categories of one classification at most: more are no longer read through by anybody."""
@@ -15,6 +18,8 @@ MOST = 200
 _HINT = (
     'Each is a name, or an object such as {"name": "refund", "description": "wants money back", "examples": ["r1"]}.'
 )
+_LINES = (".jsonl", ".ndjson", ".txt")
+_FILES = (*_LINES, ".json", ".csv", ".tsv", ".parquet", ".xlsx", ".xlsm", ".xls", ".xlsb", ".ods", ".gz", ".zip")
 _KEYS = {"name", "description", "examples"}
 
 
@@ -60,7 +65,10 @@ def checked(categories: Iterable[Category]) -> list[Category]:
 
 
 def read_categories(*into: str) -> list[Category]:
-    """Return the categories that options name: each a list with commas, or a JSON or JSONL file.
+    """Return the categories that options name: each a list with commas, or a file.
+
+    A file has rows of ``name`` and perhaps ``description`` and ``examples``, in any format of a corpus; or names alone,
+    one a line (.txt) or as strings of JSON.
 
     Raises:
         InputError: a file cannot be read, or holds something else; file and line are named.
@@ -71,7 +79,7 @@ def read_categories(*into: str) -> list[Category]:
 
 def _named(given: str) -> list[Category]:
     path = Path(given)
-    if path.suffix.lower() in (".json", ".jsonl"):
+    if path.suffix.lower() in _FILES:
         return _of_file(path)
     names = [" ".join(name.split()) for name in given.split(",")]
     if not all(names):
@@ -100,21 +108,29 @@ def category(value: object, where: str = "") -> Category:
 
 
 def _of_file(path: Path) -> list[Category]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise InputError(
-            f"{path} cannot be read: {error.strerror or error}.", hint="Give a file, or names with commas."
-        ) from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8.", hint="Save it as UTF-8.") from error
-    if path.suffix.lower() == ".jsonl":
-        lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
-        return [category(_parsed(line, f"{path}, line {number}"), f"{path}, line {number}") for number, line in lines]
-    value = _parsed(text, str(path))
-    if not isinstance(value, list):
-        raise InputError(f"{path} holds no list of categories.", hint=_HINT)
-    return [category(entry, f"{path}, category {number}") for number, entry in enumerate(value, start=1)]
+    suffix = path.suffix.lower()
+    if suffix == ".json":
+        value = _parsed(read_text(path), str(path))
+        if not isinstance(value, list):
+            raise InputError(f"{path} holds no list of categories.", hint=_HINT)
+        return [_of_json(entry, f"{path}, category {number}") for number, entry in enumerate(value, start=1)]
+    if suffix in _LINES:
+        lines = [(f"{path}, line {number}", line) for number, line in enumerate(read_lines(path), 1) if line.strip()]
+        return [category(line) if suffix == ".txt" else _of_json(_parsed(line, place), place) for place, line in lines]
+    return [_of_table(row) for row in read_beside(path, needed=("name",))]
+
+
+def _of_json(value: object, place: str) -> Category:
+    return category(lower_names(value) if isinstance(value, dict) else value, place)
+
+
+def _of_table(row: BesideRow) -> Category:
+    """Return the category of a row, in whose cell of examples commas or semicolons stand between ids."""
+    values = {name: number_as_text(value) for name, value in row.values.items() if value is not None}
+    examples = values.get("examples")
+    if isinstance(examples, str):
+        values["examples"] = list(filter(None, map(str.strip, re.split("[,;]", examples))))
+    return category(values, row.place)
 
 
 def _parsed(text: str, where: str) -> object:

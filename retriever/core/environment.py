@@ -8,7 +8,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from retriever.core.registry import DISTRIBUTION
 from retriever.core.types import JSON
+
+OFFLINE = ("RETRIEVER_OFFLINE", "HF_HUB_OFFLINE")
+"""Environment variables of which either, set to 1, forbids to download models."""
 
 _PACKAGES = ("numpy", "torch", "transformers", "peft", "safetensors", "faiss")
 
@@ -24,9 +28,14 @@ def versions() -> dict[str, str]:
 def own_version() -> str:
     """Return this package's version; ``not installed`` where it runs from a copy of its sources."""
     try:
-        return version("retriever")
+        return version(DISTRIBUTION)
     except PackageNotFoundError:
         return "not installed"
+
+
+def is_offline() -> bool:
+    """Whether the environment forbids to download models."""
+    return any(os.environ.get(name, "").strip().lower() in ("1", "on", "yes", "true") for name in OFFLINE)
 
 
 def machine() -> dict[str, JSON]:

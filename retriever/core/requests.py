@@ -123,7 +123,7 @@ class GroupOptions:
         least=1,
     )
     into: list[str] | None = option(
-        None, 'Your own categories: "refund, repair, nothing", or a .json or .jsonl file with descriptions.'
+        None, 'Your own categories: "refund, repair, nothing", or a file of names and descriptions.'
     )
     several: bool = option(False, "Allow several of your categories per document.")
     where: str | None = option(None, WHERE)

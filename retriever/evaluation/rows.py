@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from retriever.core.errors import InputError
 from retriever.core.types import Document
-from retriever.corpus.jsonl import read_jsonl
+from retriever.corpus.beside import read_beside
 
 Split: TypeAlias = Literal["train", "dev", "test"]
 
@@ -39,7 +39,8 @@ class LabelledRow:
             InputError: it is missing, of another kind, or an empty string; file, row and key are named.
         """
         value: Any = self.values
-        for part in key.split("."):
+        first, *inner = key.split(".")
+        for part in (first.casefold(), *inner):  # as `read_rows` names the fields of a row
             if not isinstance(value, Mapping) or part not in value:
                 raise self.problem(f"{key!r} is missing")
             value = value[part]
@@ -74,26 +75,15 @@ class LabelledRow:
 
 
 def read_rows(folder: Path, name: str) -> list[LabelledRow]:
-    """Return all rows of one JSONL file.
+    """Return all rows of one file.
 
     Raises:
         InputError: the file is missing or empty, or a row is not a JSON object.
     """
     path = folder / name
-    try:
-        with path.open("rb") as stream:
-            rows = []
-            for row in read_jsonl(stream, str(path)):
-                if row.values is None:
-                    raise InputError(f"{path}, row {row.line}: {row.problem}.", hint="Correct or remove the row.")
-                rows.append(LabelledRow(str(path), row.line, row.values))
-    except OSError as error:
-        raise InputError(
-            f"{path} cannot be read: {error.strerror}.", hint="--data names the folder with the suite's files."
-        ) from error
-    if not rows:
-        raise InputError(f"{path} is empty.", hint="The suite needs at least one row.")
-    return rows
+    if not path.is_file():
+        raise InputError(f"There is no file {path}.", hint="--data names the folder with the suite's files.")
+    return [LabelledRow(row.file, row.line, row.values) for row in read_beside(path)]
 
 
 def documents_of(rows: Sequence[LabelledRow]) -> list[Document]:

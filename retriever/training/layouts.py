@@ -88,7 +88,7 @@ class QAFields(FieldNames):
 
     def as_text(self, names: Iterable[str]) -> set[str]:
         """Return the columns that a layout knows; an answer "007" stays as it is."""
-        return {name for name in names if name in _TEXTS or _NUMBERED.fullmatch(name)}
+        return {name for name in names if name.casefold() in _TEXTS or _NUMBERED.fullmatch(name.casefold())}
 
     def check_columns(self, file: str, columns: Sequence[str], *, nested: bool = False) -> None:
         """Raise `InputError` unless the columns are distinct; whether they make a layout, the rows show."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from retriever.core.errors import InputError
 from retriever.core.types import JSON, BadRow
+from retriever.corpus.beside import lower_names
 from retriever.corpus.readers import read_fields
 from retriever.corpus.rows import LONGEST_TEXT, ReadingOptions, Row
 from retriever.training.layouts import Layout, QAFields, Role, describe, find_layout
@@ -167,9 +168,10 @@ class _Reader:
     def _convert(self, row: Row) -> TrainingRow:
         if row.values is None:
             raise _RowError(row.problem)
-        values = {name: value for name, value in row.values.items() if not (row.sparse and value is None)}
+        fields_of_row = lower_names(row.values)
+        values = {name: value for name, value in fields_of_row.items() if not (row.sparse and value is None)}
         if self._layout is None:
-            self._layout = find_layout(row.values, f"{self.file}, row {row.line}")
+            self._layout = find_layout(fields_of_row, f"{self.file}, row {row.line}")
         fields = self._layout.fields(values)
         if fields is None:
             raise _RowError(f"a field of the layout {self._layout.name!r} is missing; it has {', '.join(values)}")

@@ -156,7 +156,7 @@ def test_what_settings_leave_out_is_limited_all_the_same(make, serve, indexes, s
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ("[reading", "cannot be read"),
+        ("[reading", "is no TOML"),
         ("[reding]\n", "'reding' is no setting"),
         ("reading = 300\n", "reading is no table"),
         ("[reading]\nmax_text = 300\n", "'max_text' is no setting"),

@@ -6,7 +6,7 @@ import pytest
 from search_modes import RULES, Words, by_labels, choose
 
 from retriever.core.requests import SearchOptions
-from retriever.encoders.sources import WHEELS
+from retriever.encoders.wheels import WHEELS
 from retriever.index.search.ranker import auto_mode
 from retriever.index.search.searcher import SearchRequest
 from retriever.index.sources.encoders import DEFAULT_BASE, load_base

@@ -62,7 +62,7 @@ def test_a_table_of_answers_is_written_and_taken_again(indexed, write, tmp_path)
     ("data", "says"),
     [
         (b'{"id": "r1", "answer": "a"}\n{"id": "r9", "answer": "a"}\n', "There is no document 'r9'"),
-        (b'{"id": "r1", "answer": "a"}\n{"id": "r2", "answer": 5}\n', "a.jsonl, line 2: the answer is no text"),
+        (b'{"id": "r1", "answer": "a"}\n{"id": "r2", "answer": [5]}\n', "a.jsonl, line 2: the answer is no text"),
         (b'{"id": "r1", "answer": "a"}\n{"id": "r2"}\n', "a.jsonl, line 2 has no answer"),
         (b'{"id": "r1", "answer": "a"}\n{"answer": "a"}\n', "a.jsonl, line 2 has no id"),
         (b'{"id": "r1", "answer": "a"}\n{"id": "r1", "answer": "b"}\n', "'r1' has another answer further up"),

@@ -11,7 +11,8 @@ import torch
 
 from retriever.cli import finetune as command
 from retriever.cli import output
-from retriever.encoders.sources import WHEELS, is_installed
+from retriever.encoders.sources import is_installed
+from retriever.encoders.wheels import WHEELS
 from retriever.evaluation.general import GeneralScore
 from retriever.evaluation.scores import mean_score
 from retriever.training.run import finetuning

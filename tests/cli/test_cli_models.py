@@ -55,7 +55,7 @@ def test_fetch_says_where_a_backbone_lies(run, tiny):
     ran = run("models", "fetch", folder)
     assert (ran.code, ran.out) == (0, f"{folder} is ready in {folder}.\n")
     document = run("models", "fetch", folder, "--json").document
-    assert folder in document.values()
+    assert document["models"] == [{"name": folder, "folder": folder}]
     assert run("models", "fetch", "no/such").failed_with(1, "No model 'no/such'")
 
 

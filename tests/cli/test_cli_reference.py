@@ -1,7 +1,6 @@
 """What every command keeps to, and pages that are made from the code."""
 
 import shlex
-from importlib.metadata import version
 from pathlib import Path
 
 import typer.main
@@ -11,6 +10,7 @@ from settings_reference import with_table
 
 from retriever.cli.help import ADVANCED
 from retriever.cli.main import app
+from retriever.core.environment import own_version
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -91,7 +91,7 @@ def test_what_a_command_does_not_know_is_wrong_usage_and_no_result(run, tmp_path
 
 def test_the_version_is_told(run):
     ran = run("--version")
-    assert (ran.code, ran.out, ran.err) == (0, f"retriever {version('retriever')}\n", "")
+    assert (ran.code, ran.out, ran.err) == (0, f"retriever {own_version()}\n", "")
 
 
 def test_every_option_has_its_help():

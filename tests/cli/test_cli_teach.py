@@ -181,7 +181,7 @@ def test_forgetting(taught):
         (["--instruction", MOOD, "examples.jsonl", "--forget"], 2, "--forget takes no examples."),
         (["--instruction", MOOD, "--forget", "--tune"], 2, "--forget fine-tunes nothing."),
         (["--instruction", MOOD, "examples.jsonl", "--tune"], 1, "cannot be fine-tuned on a few examples."),
-        (["--instruction", MOOD, "gone.jsonl"], 1, "gone.jsonl cannot be read"),
+        (["--instruction", MOOD, "gone.jsonl"], 1, "There is no file gone.jsonl"),
         (["--instruction", MOOD, "strange.jsonl"], 1, "strange.jsonl, line 1 (document 'x') is no document"),
     ],
 )

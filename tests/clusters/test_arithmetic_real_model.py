@@ -14,7 +14,7 @@ from retriever.clusters.arithmetic.choice import choose_k
 from retriever.clusters.arithmetic.kmeans import spherical_kmeans
 from retriever.core.similarity import normalise
 from retriever.core.words import _english, shown_words
-from retriever.encoders.sources import WHEELS
+from retriever.encoders.wheels import WHEELS
 
 pytestmark = [
     pytest.mark.model,

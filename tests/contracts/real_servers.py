@@ -15,7 +15,7 @@ import torch
 from tokenizers import AddedToken
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from retriever.encoders.sources import WHEELS
+from retriever.encoders.wheels import WHEELS
 
 SECONDS = 120
 SMOLLM2 = "smollm2"

@@ -13,7 +13,8 @@ import grimp
 import pytest
 import yaml
 
-from retriever.core.registry import PACKAGES
+from retriever.core.errors import RetrieverError
+from retriever.core.registry import DISTRIBUTION, PACKAGES, resolve
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -66,7 +67,7 @@ def required(extra=""):
     found = set()
     for line in lines:
         name, others = re.match(r"([\w.-]+)(?:\[([\w,]+)\])?", line).groups()
-        found |= set().union(*map(required, others.split(","))) if name == "retriever" else {normalised(name)}
+        found |= set().union(*map(required, others.split(","))) if name == DISTRIBUTION else {normalised(name)}
     return found
 
 
@@ -111,9 +112,30 @@ def test_everything_is_in_all_and_a_developer_has_it():
 def test_a_missing_package_is_told_with_the_line_that_installs_it(tmp_path, argv, extra, missing):
     done = ran([argv], [missing], tmp_path)
     assert done.returncode == 1
-    assert done.stderr.startswith(f"Error: The package {missing!r} is missing.\npip install 'retriever[{extra}]'\n")
+    assert done.stderr.startswith(f"Error: The package {missing!r} is missing.\n")
+    assert f": pip install '.[{extra}]'\n" in done.stderr
     assert done.stdout == ""
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("extra", "line"), [("milvus", "pip install '.[milvus]'"), (None, "pip install no_such")])
+def test_a_module_that_is_missing_where_it_is_used_is_told_with_the_line_too(extra, line):
+    with pytest.raises(RetrieverError, match="The package 'no_such' is missing") as error:
+        resolve("no_such:thing", extra=extra)
+    assert error.value.hint.endswith(line)
+
+
+def test_nothing_tells_to_install_the_other_project_of_our_modules_name():
+    old = re.compile(
+        r"(?<!instruction-)\bretriever\[[a-z]|pip install [^\n`]*?(?<![-/\w.])retriever\b(?!\.)|version\(.retriever"
+    )
+    names = ("README.md", "Makefile", "Dockerfile", "pyproject.toml", "docker", "docs", "examples", "retriever", "app")
+    suffixes = {".md", ".py", ".toml", ".yaml", ".html", ""}
+    files = [file for name in names for file in (ROOT / name, *(ROOT / name).rglob("*")) if file.is_file()]
+    texts = {file: file.read_text(encoding="utf-8") for file in files if file.suffix in suffixes}
+    assert len(texts) > 400
+    assert [(file.name, told) for file, text in texts.items() for told in old.findall(text)] == []
+    assert old.search("pip install 'retriever[serve]'") and old.search("pip install -U retriever")
 
 
 def test_search_and_clusters_do_without_the_extras(tmp_path):

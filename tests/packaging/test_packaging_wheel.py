@@ -42,7 +42,7 @@ def wheel(tmp_path_factory):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation")
     run(*pip, "--wheel-dir", str(place), str(source))
-    (file,) = place.glob("retriever-*.whl")
+    (file,) = place.glob("instruction_retriever-*.whl")
     return file
 
 
@@ -70,7 +70,7 @@ def test_a_wheel_holds_every_file_that_the_packages_need(wheel):
         inside = zipfile.ZipFile(wheel).read(f"retriever_app/examples/{file.name}")
         assert inside == file.read_bytes()
     roots = {name.partition("/")[0].partition("-")[0] for name in names}
-    assert roots == {"retriever", "retriever_app"}
+    assert roots == {"retriever", "retriever_app", "instruction_retriever"}
 
 
 def test_what_is_installed_runs_from_another_folder(installed):

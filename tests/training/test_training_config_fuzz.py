@@ -5,7 +5,7 @@ from fuzzing import damages
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from retriever.core.errors import UsageError
+from retriever.core.errors import InputError, UsageError
 from retriever.training.config import FinetuneConfig, default_config, read_config
 from retriever.training.methods import METHODS
 
@@ -26,7 +26,7 @@ def read(path, data):
     path.write_bytes(data)
     try:
         found = read_config(path, None, rows=200)
-    except UsageError as error:
+    except (UsageError, InputError) as error:
         assert "tune.toml" in str(error)
         assert len(str(error)) < 2000
         return None

@@ -23,7 +23,7 @@ PURPOSE = (
     "To teach the present model one question with about a dozen labels, in seconds, use Teach."
 )
 COLUMNS = ("text", "question", "answer")
-FORMATS = ("csv", "tsv", "jsonl", "ndjson", "parquet")
+FORMATS = ("csv", "tsv", "jsonl", "ndjson", "json", "parquet", "xlsx", "xls", "ods")
 UPLOAD_MB = 50
 MOST_EDITED = 2000  # rows that a browser still edits smoothly
 MOST_LINES = 5  # rows with a problem that are listed

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib.metadata import version
 
 import anyio
 from fastapi import FastAPI, Security
@@ -18,6 +17,7 @@ from retriever.api.http.gate import Gate
 from retriever.api.http.server import Metrics
 from retriever.api.service import Service
 from retriever.api.settings import ServerSettings
+from retriever.core.environment import own_version
 from retriever.index import encoding
 
 _ABOUT = """One corpus, many questions: embeddings, search and clusters under an instruction in plain words.
@@ -51,7 +51,7 @@ def make_app(settings: ServerSettings, *, load: encoding.Loader = encoding.load_
 
     app = FastAPI(
         title="retriever",
-        version=version("retriever"),
+        version=own_version(),
         description=_ABOUT,
         openapi_tags=_GROUPS,
         lifespan=lifespan,

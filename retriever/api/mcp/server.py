@@ -1,6 +1,5 @@
 """Make the server: tools, documents as resources, prompts. All that is particular to the SDK stands here."""
 
-from importlib.metadata import version
 from types import MethodType
 from typing import Annotated, Any
 
@@ -17,6 +16,7 @@ from retriever.api.mcp.questions import cluster, compare, diagnose, search
 from retriever.api.problems import problem_of
 from retriever.api.service import Service
 from retriever.api.settings import ServerSettings
+from retriever.core.environment import own_version
 from retriever.core.errors import IndexNotFoundError, RetrieverError
 
 _ABOUT = """Search and analyse indexed texts (reviews, tickets, papers) by meaning, under a question in plain words.
@@ -71,7 +71,7 @@ def make_server(service: Service, *, writing: bool = False) -> MCPServer[Any]:
     context = ToolContext(service)
     server = _Server(
         "retriever",
-        version=version("retriever"),
+        version=own_version(),
         instructions=_ABOUT + _ABOUT_WRITING if writing else _ABOUT,
         log_level="WARNING",
         subscriptions=False,

@@ -2,13 +2,13 @@
 
 import threading
 import time
-import tomllib
 from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retriever.core.errors import InputError, ReadingLimitError, UsageError
+from retriever.core.files import read_toml
 from retriever.store.database import Store
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _TABLES = {
     "reading": {"max_texts": "texts", "max_tokens": "tokens", "minutes": "minutes"},
     "day": {"max_texts": "day_texts", "max_tokens": "day_tokens"},
 }
-_FORM = "It is TOML: a line [reading] or [day], and below it lines such as max_texts = 300."
+_FORM = "Write a line [reading] or [day], and below it lines such as max_texts = 300."
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +165,9 @@ def read_limits(folder: Path) -> ReadingLimits:
         InputError: it cannot be read, or holds something else.
     """
     path = folder / SETTINGS
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
+    if not path.exists():
         return ReadingLimits()
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read: {error}.", hint=_FORM) from error
+    tables = read_toml(path, _FORM)
     _require_known(path, tables, _TABLES)
     given: dict[str, float] = {}
     for name, table in tables.items():

@@ -4,51 +4,43 @@ from pathlib import Path
 
 from retriever.core.errors import InputError
 from retriever.core.text import is_text
-from retriever.corpus.fields import FieldNames
-from retriever.corpus.readers import read_fields
-from retriever.corpus.rows import Row
+from retriever.corpus.beside import BesideRow, number_as_text, read_beside
 
-_FIELDS = FieldNames(id="id", text="answer")
+_MEND = "Correct or remove the row. No answer was taken."
 
 
 def read_answers(file: Path) -> dict[str, str | None]:
     """Return the answers of a file by document id; None, of a null or an empty cell, takes an answer back.
 
     Raises:
-        InputError: the file cannot be read, lacks a column, or a row is no answer or of an id that had another; file
+        InputError: the file cannot be read, or a row lacks a field, is no answer, or is of an id that had another; file
             and line are named.
     """
     answers: dict[str, str | None] = {}
-    for row in read_fields(file, _FIELDS):
-        place = f"{file}, line {row.line}"
-        id, answer = _id_of(row, place), _answer_of(row, place)
+    for row in read_beside(file, needed=("id", "answer"), hint=_MEND):
+        id, answer = _id_of(row), _answer_of(row)
         if answers.setdefault(id, answer) != answer:
-            raise _mend(f"{place}: {id!r} has another answer further up.")
+            raise _mend(f"{row.place}: {id!r} has another answer further up.")
     return answers
 
 
-def _id_of(row: Row, place: str) -> str:
-    if row.values is None:
-        raise _mend(f"{place}: {row.problem}.")
-    id = row.values.get("id")
-    if isinstance(id, int) and not isinstance(id, bool):
-        id = str(id)
+def _id_of(row: BesideRow) -> str:
+    id = number_as_text(row.values.get("id"))
     if not isinstance(id, str) or not id.strip() or not is_text(id):
-        raise _mend(f"{place} has no id.")
+        raise _mend(f"{row.place} has no id.")
     return id
 
 
-def _answer_of(row: Row, place: str) -> str | None:
-    values = row.values or {}
-    if "answer" not in values and not row.sparse:
-        raise _mend(f"{place} has no answer: write null to take one back.")
-    answer = values.get("answer")
+def _answer_of(row: BesideRow) -> str | None:
+    if "answer" not in row.values and not row.of_table:
+        raise _mend(f"{row.place} has no answer: write null to take one back.")
+    answer = number_as_text(row.values.get("answer"))
     if answer is None or answer == "":
         return None
     if not isinstance(answer, str) or not is_text(answer):
-        raise _mend(f"{place}: the answer is no text.")
+        raise _mend(f"{row.place}: the answer is no text.")
     return answer
 
 
 def _mend(message: str) -> InputError:
-    return InputError(message, hint="Correct or remove the row. No answer was taken.")
+    return InputError(message, hint=_MEND)

@@ -11,7 +11,7 @@ from retriever.core.errors import InputError, UsageError
 from retriever.core.fingerprint import content_hash
 from retriever.core.text import is_text, shortened
 from retriever.core.types import Ids
-from retriever.corpus.jsonl import read_jsonl
+from retriever.corpus.beside import number_as_text, read_beside
 from retriever.index.teaching.labels import KeptLabels, Labels
 from retriever.store.database import Store
 
@@ -24,6 +24,7 @@ MOST_ANSWERS = 200
 LONGEST_ANSWER = 200
 """Most characters of an answer."""
 
+_MEND = "Correct or remove the row. Nothing was taught."
 _SHOWN = 40  # characters of a text in a message
 _NAMED = 5  # answers in a message
 
@@ -71,24 +72,12 @@ class FoundExamples:
 
 
 def read_examples(file: Path) -> list[Example]:
-    """Return the examples of a JSONL file: rows of ``id`` or ``text``, and ``answer``.
+    """Return the examples of a file: rows of ``id`` or ``text``, and ``answer``, in any format of a corpus.
 
     Raises:
         InputError: the file cannot be read or is empty, or a row is none; file and line are named.
     """
-    examples = []
-    try:
-        with file.open("rb") as stream:
-            for row in read_jsonl(stream, str(file)):
-                place = f"{file}, line {row.line}"
-                if row.values is None:
-                    raise _mend(f"{place}: {row.problem}.")
-                examples.append(_checked(row.values, place))
-    except OSError as error:
-        raise InputError(f"{file} cannot be read: {error.strerror or error}.") from error
-    if not examples:
-        raise InputError(f"{file} holds no examples.", hint=f"Write {LEAST} or more an answer, one object a line.")
-    return examples
+    return [_checked(row.values, row.place) for row in read_beside(file, needed=("answer",), hint=_MEND)]
 
 
 def given_examples(examples: GivenExamples) -> list[Example]:
@@ -233,15 +222,13 @@ def require_enough(answers: Sequence[str]) -> None:
 
 def _checked(values: Mapping[str, object], place: str) -> Example:
     """Return the example of a row."""
-    answer, id, text = (values.get(key) for key in ("answer", "id", "text"))
+    answer, id, text = (number_as_text(values.get(key)) for key in ("answer", "id", "text"))
     if answer is None or (isinstance(answer, str) and not answer.strip()):
         raise _mend(f"{place} has no answer.")
     if not isinstance(answer, str):
         raise _mend(f"{place}: the answer is no text.")
     if len(answer.strip()) > LONGEST_ANSWER:
         raise _mend(f"{place}: the answer has {len(answer.strip())} characters, more than {LONGEST_ANSWER}.")
-    if isinstance(id, int) and not isinstance(id, bool):
-        id = str(id)
     for key, value in (("id", id), ("text", text)):
         if value is not None and (not isinstance(value, str) or not value.strip()):
             raise _mend(f"{place}: {key!r} is no text.")
@@ -254,4 +241,4 @@ def _checked(values: Mapping[str, object], place: str) -> Example:
 
 
 def _mend(message: str) -> InputError:
-    return InputError(message, hint="Correct or remove the row. Nothing was taught.")
+    return InputError(message, hint=_MEND)

@@ -11,7 +11,7 @@ import numpy as np
 
 from retriever.core.errors import RetrieverError, UsageError
 from retriever.core.paths import folder_within
-from retriever.core.registry import nearest, resolve
+from retriever.core.registry import missing_extra, nearest, resolve
 from retriever.core.types import JSON, Encoded
 from retriever.index.embedder import Batch, EmbeddedBatch, EmbedderFactory, LocalEmbedder, TextGroup
 from retriever.index.sources.filling import OnTokens, read
@@ -55,7 +55,7 @@ class Workers:
         if self.pool not in POOLS:
             raise UsageError(f"There is no pool of workers {self.pool!r}.", hint=nearest(self.pool, POOLS))
         if self.pool == "ray" and find_spec("ray") is None:
-            raise RetrieverError("The package 'ray' is missing.", hint="pip install 'retriever[ray]'")
+            raise missing_extra("ray", "ray")
 
     @property
     def alone(self) -> bool:

@@ -23,7 +23,6 @@ LOCAL = "local"
 """The address that starts a Ray of this process's own."""
 
 _MODULE = "retriever.index.workers.ray_pool"
-_PACKAGE = "retriever[ray]"
 _CPUS = 4  # of a worker, where nobody said how many workers there are to be
 _SAID = 300  # characters of what Ray says of a death
 _TICK = 0.1  # seconds between looks at what else was asked for
@@ -129,7 +128,7 @@ def _ray(address: str, workers: int | None) -> Iterator[Any]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if address == LOCAL:
         guard_local_ray()
-    resolve("ray:init", package=_PACKAGE)
+    resolve("ray:init", extra="ray")
     import ray
 
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": False}

