@@ -17,7 +17,8 @@ from retriever.encoders.answers.places import METHOD as CHAT_METHOD
 from retriever.encoders.checkpoint_config import read_checkpoint_config
 from retriever.encoders.methods import METHODS, SENTENCE_METHODS, EncoderOptions, build
 from retriever.encoders.model_options import with_absolute_folder
-from retriever.encoders.sources import CONFIG, MANIFEST, MODULES, WHEELS
+from retriever.encoders.sources import CONFIG, MANIFEST, MODULES
+from retriever.encoders.wheels import WHEELS
 
 if TYPE_CHECKING:
     from retriever.core.protocols import Encoder
