@@ -5,7 +5,7 @@
 Sixty reviews of ``examples/reviews.jsonl`` and twenty queries, each in six languages (`benchmarks/data/README.md`).
 Which reviews answer a query was judged once, on the English ones. Each language is an index of its own, searched with
 queries in that language by vectors, by words and by both; words also as an index of English texts has them. Then the
-vectors are searched with the English queries.
+vectors are searched with the English queries, and their clusters compared with the categories of the products.
 """
 
 import argparse
@@ -16,7 +16,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from common import write
+from common import documents_of, write
+from sklearn.metrics import normalized_mutual_info_score
 
 from retriever.core.protocols import Encoder
 from retriever.core.requests import SearchRequest
@@ -32,6 +33,8 @@ LANGUAGES = ("en", "de", "fr", "es", "pt", "ja")
 BASES = ("minilm", "multilingual")
 K = 10
 MODES = ("dense", "lexical", "hybrid")
+EXAMPLES = Path(__file__).parents[1] / "examples" / "reviews.jsonl"
+CATEGORIES = {str(document.id): str(document.metadata["category"]) for document in documents_of(EXAMPLES)}
 
 Row = Mapping[str, Any]
 
@@ -56,12 +59,18 @@ def score(index: Index, queries: Sequence[Row], asked: str, mode: str) -> dict[s
 
 
 def measured(encoder: Encoder, language: str, spoken: str, queries: Sequence[Row], texts: Sequence[Row]) -> Row:
-    """Return the scores of an index of the texts in a language, whose words are searched as ``spoken`` ones."""
+    """Return the scores of an index of the texts in a language, whose words are searched as ``spoken`` ones.
+
+    Of its clusters, as many as categories, it is the normalised mutual information with these, in hundredths.
+    """
     with TemporaryDirectory() as folder, Index(Path(folder) / "index", encoder=encoder) as index:
         documents = [Document(text["id"], text[language]) for text in texts]
         index.add(documents, options=IndexingOptions(language=spoken))
         scores = {mode: score(index, queries, language, mode) for mode in MODES}
-        return {**scores, "dense, English queries": score(index, queries, "en", "dense")}
+        scores["dense, English queries"] = score(index, queries, "en", "dense")
+        assigned = index.cluster(k=len(set(CATEGORIES.values()))).assignments
+        by_category = zip(*((CATEGORIES[id], cluster) for id, cluster in assigned.items()), strict=True)
+        return {**scores, "clusters": round(100 * float(normalized_mutual_info_score(*by_category)), 1)}
 
 
 def main() -> None:
