@@ -18,7 +18,7 @@ from retriever.store.database import Store
 from retriever.store.word_index import LANGUAGE
 
 MULTILINGUAL = "multilingual"
-"""Name of the base encoder for other languages than English."""
+"""Name of the encoder for other languages than English, of texts as they are and under a question."""
 
 AUTO = "auto"
 """In the place of a language's code: the language that most texts are in."""
@@ -156,8 +156,8 @@ def _base_note(base: str | None, spoken: Language | None) -> list[str]:
     if base != CATALOG[DEFAULT_BASE].spec or spoken in (None, ENGLISH):
         return []
     return [
-        f"The base encoder {DEFAULT_BASE} reads English: `retriever reembed --base {MULTILINGUAL}` gives the index "
-        "one that reads a hundred languages."
+        "The encoders of this index read English: "
+        f"`retriever reembed --encoder {MULTILINGUAL} --base none` gives it one that reads a hundred languages."
     ]
 
 
