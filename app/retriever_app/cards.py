@@ -177,7 +177,7 @@ def stems(text: str, language: Language = ENGLISH) -> set[str]:
     """Return the stems of a text's words, stop words left out; where no spaces part words, what is searched of them."""
     if language.grams:
         return set((language.searched(text) or "").split())
-    if language is not ENGLISH:
+    if not language.is_english:
         return set(map(language.stem, language.words(text)))
     return {stem(word) for word in _WORD.findall(text) if word.casefold() not in STOPWORDS}
 

@@ -40,10 +40,11 @@ question. A line on stderr says what was sent; `sent` of `status` has the sum of
 `verdict`, of `search`, `cluster`, and each view of `views` and `status`, and `verdicts` of `compare` and
 `index`, say whether the model follows the instruction: `level` (`followed`, `unclear`, `not followed`), `chance` (0 to
 1), `texts` looked at, the most frequent `answers` (`word`, `texts`), `another_question` (whether they go by the topics
-of the texts and the question does not; then the level is `unclear` at best), `language` (the name of the
-texts' language where the model was made for English alone; the level is `unclear` at best too), `measured` (whether the chance was
-measured with this very model) and a `sentence` with what to do. It is judged once an index and question, and null
-without an instruction, with fewer than 30 texts, and, but for views, where the instruction was taught. `caution` of
+of the texts and the question does not; then the level is `unclear` at best), `language` (the name of the texts'
+language where the model was made for English alone; the level is `unclear` at best too), `measured` (whether the
+chance was measured with this very model) and a `sentence` with what to do. It is judged once an index and question,
+and null without an instruction, with fewer than 30 texts, and, but for views, where the instruction was taught.
+`caution` of
 `cluster` and `report` comes before all else: that the instruction is not followed, that this is unclear, or
 that teaching it gave no sure gain, and what its clusters are then; that they are not stable; which categories were not
 learned; why there are fewer than `-k`. It is empty elsewhere. Documents with one text are one hit of `search`, the

@@ -265,7 +265,7 @@ def _sentences(text: str, language: Language) -> Iterator[str]:
     """Yield the sentences of a text that can stand alone, each on one line."""
     for span in sentences(text, language.code):
         sentence = without_loose_marks(" ".join(printable(text[span.start : span.end]).split()))
-        count = len(_WORD.findall(sentence)) if language is ENGLISH else count_words(sentence)
+        count = len(_WORD.findall(sentence)) if language.is_english else count_words(sentence)
         if (
             SHORTEST <= count <= LONGEST
             and len(sentence) <= _MOST_CHARACTERS
@@ -293,7 +293,7 @@ def _score(sentence: str, weights: Mapping[str, float], language: Language) -> f
     score = said / sqrt(2 + len(own))
     first = next((character for character in sentence if character.isalpha()), "")
     doubts: list[object] = [first.islower()]
-    if language is ENGLISH:
+    if language.is_english:
         doubts += [_DANGLING.match(sentence), _REFERRING.match(sentence), not _VERB.search(sentence)]
     for doubt in doubts:
         score *= _DOUBT if doubt else 1.0

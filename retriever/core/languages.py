@@ -56,9 +56,14 @@ class Language:
     stop: frozenset[str] = frozenset()
     denying: frozenset[str] = frozenset()
 
+    @property
+    def is_english(self) -> bool:
+        """Whether it is English, be it a copy of `ENGLISH`."""
+        return self.code == "en"
+
     def stem(self, word: str) -> str:
         """Return what the forms of a word have in common, in lower case."""
-        if self is ENGLISH:
+        if self.is_english:
             return english_stem(word)
         return _stem(self.stemmer, word.casefold()) if self.stemmer else word.casefold()
 
@@ -68,7 +73,7 @@ class Language:
         >>> language("fr").words("L'appareil fait un bruit terrible")
         ['appareil', 'bruit', 'terrible']
         """
-        if self is ENGLISH:
+        if self.is_english:
             return [word for token in _WORD.findall(text) if (word := token.casefold()) not in STOPWORDS]
         composed = unicodedata.normalize("NFC", text)
         told = _TOLD.get(self.code)
@@ -78,7 +83,7 @@ class Language:
 
     def denies(self, text: str) -> bool:
         """Whether a text in lower case has a word that denies something."""
-        if self is ENGLISH:
+        if self.is_english:
             return _ENGLISH_DENIES.search(text) is not None
         if self.grams and self.code != "ko":
             return any(word in text for word in self.denying)
@@ -90,7 +95,7 @@ class Language:
         Where characters are searched, those at the end of a run are there in smaller numbers too, so that each of them
         begins a term.
         """
-        if self is ENGLISH:
+        if self.is_english:
             return None
         return " ".join(term for word in self._terms(text) for term in self._parts(word, ends=True))
 
@@ -100,7 +105,7 @@ class Language:
         Words that say nothing are left out unless there are no others; a hyphened word is a phrase.
         """
         words = list(dict.fromkeys(word.lower() for word in _QUERY_WORD.findall(query)))
-        if self is ENGLISH:
+        if self.is_english:
             return [f'"{word}"' for word in ([word for word in words if word not in QUERY_STOPWORDS] or words)]
         words = list(dict.fromkeys(self._terms(query)))
         telling = [word for word in words if word not in self.stop and not _LETTER.fullmatch(word)] or words

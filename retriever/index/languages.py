@@ -132,7 +132,7 @@ def told_apart(row: Document | BadRow) -> Document | BadRow:
 def _adopt(store: Store, heard: Heard, first: Iterable[Document | BadRow], settled: Settled) -> None:
     """Take the language that most texts are in, and say so; what is English as expected is not worth a note."""
     chosen = heard.most or ENGLISH
-    if chosen is not ENGLISH or (heard.count and heard.most is None):
+    if not chosen.is_english or (heard.count and heard.most is None):
         looked = f"{counted(heard.count, 'text')} looked at: {heard}"
         settled.notes.append(f"Words are searched as {chosen.name} ({looked}).")
     _speak(store, chosen, settled)
@@ -145,7 +145,7 @@ def _adopt(store: Store, heard: Heard, first: Iterable[Document | BadRow], settl
 
 
 def _speak(store: Store, chosen: Language, settled: Settled) -> None:
-    if chosen is not store.words.language and store.documents.count_to(1):
+    if chosen != store.words.language and store.documents.count_to(1):
         settled.notes.append(f"The words of the stored texts are searched as {chosen.name} from now on.")
         store.verdicts.clear()
     store.words.speak(chosen)

@@ -37,7 +37,7 @@ class WordIndex(Table):
 
     def speak(self, chosen: Language) -> None:
         """Search texts in a language from now on; those that are stored are indexed anew where it is another."""
-        if chosen is self.language:
+        if chosen == self.language:
             Settings(self._db).set(LANGUAGE, chosen.code)
             return
         with self._db.writing(documents=True):
@@ -51,8 +51,8 @@ class WordIndex(Table):
 
     def _remake(self, chosen: Language) -> None:
         self._db.write("REPLACE INTO contents_fts_config VALUES ('version', 4)")  # of another format it is not dropped
-        create_word_index(self._db, english=chosen is ENGLISH)
-        if chosen is ENGLISH:
+        create_word_index(self._db, english=chosen.is_english)
+        if chosen.is_english:
             self._db.write("UPDATE contents SET words = NULL WHERE words IS NOT NULL")
         else:
             for rows in self._texts():

@@ -1,3 +1,5 @@
+import pickle
+
 import pytest
 
 from retriever.core.errors import UsageError
@@ -60,6 +62,15 @@ def test_a_code_has_one_spelling_and_an_unknown_one_is_refused():
     assert language("en") is ENGLISH
     with pytest.raises(UsageError, match="Unknown language 'xx'"):
         language("xx")
+
+
+def test_a_copy_of_a_language_does_as_it_does():
+    for code, text in (("en", "It's the batteries"), ("de", "Es sind die Batterien")):
+        spoken = language(code)
+        other = pickle.loads(pickle.dumps(spoken))
+        assert other == spoken and other is not spoken
+        for ask in ("words", "searched", "query_terms", "stem"):
+            assert getattr(other, ask)(text) == getattr(spoken, ask)(text)
 
 
 def test_every_language_stems_what_it_is_given():

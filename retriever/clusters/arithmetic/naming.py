@@ -124,7 +124,7 @@ def _hold(names: Sequence[str], stems: Sequence[Sequence[set[str]]], language: L
     """Return the share of each cluster's documents that have a word of its name."""
     held = []
     for name, bags in zip(names, stems, strict=True):
-        words = _WORD.findall(name) if language is ENGLISH else name.split(SEPARATOR)
+        words = _WORD.findall(name) if language.is_english else name.split(SEPARATOR)
         own = {language.stem(word) for word in words}
         held.append(sum(bool(own & bag) for bag in bags) / len(bags))
     return held

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from retriever.core.languages import ENGLISH, Language
+from retriever.core.languages import Language
 from retriever.core.protocols import Encoder
 from retriever.core.types import Encoded, Ids
 from retriever.core.verdicts import Verdict, worse
@@ -92,7 +92,7 @@ def judge(encoder: Encoder, plain: Encoder | None, question: str, evidence: Evid
 
 def of_language(judgement: Judgement, spoken: Language) -> Judgement:
     """Return a judgement of a model that ships on texts in a language: made for English, it is doubted elsewhere."""
-    if spoken is ENGLISH:
+    if spoken.is_english:
         return judgement
     level = worse(judgement.verdict.level, "unclear")
     return replace(judgement, verdict=replace(judgement.verdict, level=level, language=spoken.name))
