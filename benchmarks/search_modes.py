@@ -39,7 +39,7 @@ from retriever.evaluation.scores import Score, difference, mean_score
 from retriever.evaluation.suites import DataFile
 from retriever.index.sources.encoders import DEFAULT_BASE
 from retriever.index.sources.read import Plain
-from retriever.store.documents import match_expression
+from retriever.store.word_index import match_expression
 from retriever.workspace import Index
 
 K = 10

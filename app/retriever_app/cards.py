@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from retriever.core.fields import values_by_name
+from retriever.core.languages import ENGLISH, Language
 from retriever.core.results import Hit
 from retriever.core.types import Document, Span
 from retriever.core.words import STOPWORDS, stem
@@ -15,7 +16,7 @@ from retriever_app import text
 SHORT_CHARACTERS = 420
 _ALIKE = 0.9  # of the different words of two texts that both must have to be shown as one
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
-_SENTENCE = re.compile(r"[^\n]+?(?:[.!?…]+[\"'\u201d\u2019)]*(?=\s)|(?=\n)|\Z)")
+_SENTENCE = re.compile(r"[^\n]+?(?:[.!?…]+[\"'\u201d\u2019)]*(?=\s)|[\u3002\uff01\uff1f]+[\u300d\u300f]*|(?=\n)|\Z)")
 _OF_ANSWER = 0.5  # what a word the model answered counts, where one of the query counts 1
 
 
@@ -104,12 +105,14 @@ def hit_cards(
     query: str = "",
     labels: Mapping[str, str] = MappingProxyType({}),
     clear: Collection[str] | None = None,
+    language: Language = ENGLISH,
 ) -> list[Card]:
     """Return hits as cards, best first and numbered, those that say nearly the same folded under the first of them.
 
     ``moved`` has by id how a hit moved since the answer before. The sentence is marked that says most of the query and
-    of the model's answer. That answer is not shown beside a label, which ``labels`` has by id, nor where it is a mere
-    guess: ``clear`` has the ids of the texts whose answer was learned, and is None where nothing was taught.
+    of the model's answer, given the language of the texts. That answer is not shown beside a label, which ``labels``
+    has by id, nor where it is a mere guess: ``clear`` has the ids of the texts whose answer was learned, and is None
+    where nothing was taught.
     """
     cards: list[Card] = []
     vocabularies: list[frozenset[str]] = []  # of the cards, a set of words each
@@ -122,7 +125,7 @@ def hit_cards(
             why=why(hit),
             moved=moved.get(hit.document.id, ""),
             equal=len(hit.equal),
-            mark=_mark(hit, query),
+            mark=_mark(hit, query, language),
         )
         words = frozenset(hit.document.text.casefold().split())
         twin = next((place for place, other in enumerate(vocabularies) if _nearly_equal(words, other)), None)
@@ -134,13 +137,13 @@ def hit_cards(
     return cards
 
 
-def _mark(hit: Hit, query: str) -> Span | None:
+def _mark(hit: Hit, query: str, language: Language) -> Span | None:
     """Return the part to mark in a hit: the unit that was found, or the best sentence of what was found."""
     if hit.part is not None and hit.unit is not None:
         return hit.part
     body = hit.document.text
     found = hit.part or Span(0, len(body))
-    best = answering(body[found.start : found.end], query, hit.words) if query else None
+    best = answering(body[found.start : found.end], query, hit.words, language) if query else None
     if best is None or best.end - best.start > SHORT_CHARACTERS:
         return None
     return Span(found.start + best.start, found.start + best.end)
@@ -170,8 +173,12 @@ def ordinal(number: int) -> str:
     return f"{number}{ending}"
 
 
-def stems(text: str) -> set[str]:
-    """Return the stems of a text's words, stop words left out."""
+def stems(text: str, language: Language = ENGLISH) -> set[str]:
+    """Return the stems of a text's words, stop words left out; where no spaces part words, what is searched of them."""
+    if language.grams:
+        return set((language.searched(text) or "").split())
+    if not language.is_english:
+        return set(map(language.stem, language.words(text)))
     return {stem(word) for word in _WORD.findall(text) if word.casefold() not in STOPWORDS}
 
 
@@ -191,20 +198,20 @@ def said(words: Collection[str], weights: Mapping[str, float]) -> float:
     return float(sum(weights.get(word, 0.0) for word in words) / max(len(words), 4) ** 0.25)
 
 
-def answering(text: str, query: str, answers: Iterable[str]) -> Span | None:
+def answering(text: str, query: str, answers: Iterable[str], language: Language = ENGLISH) -> Span | None:
     """Return the sentence that says most of the query's words, and of those the model answered, in few words.
 
     A sentence with a word of the query goes before all that have none. None where the text is one sentence, or no
     sentence says any.
     """
-    wanted = stems(query)
-    weights = {**dict.fromkeys(stems(" ".join(answers)), _OF_ANSWER), **dict.fromkeys(wanted, 1.0)}
+    wanted = stems(query, language)
+    weights = {**dict.fromkeys(stems(" ".join(answers), language), _OF_ANSWER), **dict.fromkeys(wanted, 1.0)}
     spans = sentences(text)
     if len(spans) < 2 or not weights:
         return None
     scores = []
     for span in spans:
-        words = stems(text[span.start : span.end])
+        words = stems(text[span.start : span.end], language)
         scores.append((not wanted.isdisjoint(words), said(words, weights)))
     best = max(range(len(spans)), key=scores.__getitem__)
     return spans[best] if scores[best][1] > 0 else None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 import streamlit as st
 
 from retriever.core.errors import RetrieverError
+from retriever.core.languages import Language, language
 from retriever.core.lessons import Lessons
 from retriever.core.results import IndexStatus
 from retriever.index import profiling
@@ -129,6 +130,11 @@ def status(index: Index) -> IndexStatus:
 @st.cache_data(show_spinner=False, max_entries=MOST_OPEN)
 def _status(_index: Index, name: str, revision: int) -> IndexStatus:
     return _index.status()
+
+
+def language_of(index: Index) -> Language:
+    """Return the language that an index's words are searched in."""
+    return language(status(index).language)
 
 
 def lessons(index: Index, instruction: str) -> Lessons | None:

@@ -37,18 +37,19 @@ or copied asks anew. A search whose language model cannot be asked uses the answ
 stderr and in `reader_fault`. `--read N` and `--max-texts` are ceilings over the texts that were ever sent under a
 question. A line on stderr says what was sent; `sent` of `status` has the sum of all days.
 
-`verdict`, of `search`, `cluster`, and each view of `views` and `status`, and `verdicts` of `compare` and
-`index`, say whether the model follows the instruction: `level` (`followed`, `unclear`, `not followed`), `chance` (0 to
-1), `texts` looked at, the most frequent `answers` (`word`, `texts`), `another_question` (whether they go by the topics
-of the texts and the question does not; then the level is `unclear` at best), `measured` (whether the chance was
+`verdict`, of `search`, `cluster`, and each view of `views` and `status`, and `verdicts` of `compare` and `index`, say
+whether the model follows the instruction: `level` (`followed`, `unclear`, `not followed`), `chance` (0 to 1), `texts`
+looked at, the most frequent `answers` (`word`, `texts`), `another_question` (whether they go by the topics of the
+texts and the question does not; then the level is `unclear` at best), `language` (the name of the texts' language
+where the model was made for English alone; the level is `unclear` at best too), `measured` (whether the chance was
 measured with this very model) and a `sentence` with what to do. It is judged once an index and question, and null
 without an instruction, with fewer than 30 texts, and, but for views, where the instruction was taught. `caution` of
-`cluster` and `report` comes before all else: that the instruction is not followed, that this is unclear, or
-that teaching it gave no sure gain, and what its clusters are then; that they are not stable; which categories were not
+`cluster` and `report` comes before all else: that the instruction is not followed, that this is unclear, or that
+teaching it gave no sure gain, and what its clusters are then; that they are not stable; which categories were not
 learned; why there are fewer than `-k`. It is empty elsewhere. Documents with one text are one hit of `search`, the
 first by id, and `equal` has the others that the filter accepts: their `count` and their `ids`. So `-k` hits are
-different texts. `taught`, of `cluster` and each view, has the examples of each answer, the share answered
-rightly of those left out, `before` and `after`, and by answer how many of them are `right` after.
+different texts. `taught`, of `cluster` and each view, has the examples of each answer, the share answered rightly of
+those left out, `before` and `after`, and by answer how many of them are `right` after.
 
 `--where` compares metadata fields: `stars <= 2 and (category = 'toy' or tags has 'gift') and not brand in ('A', 'B')`,
 with `=`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `has` (an item of a list) and `contains` (a part of a text). Text and dates

@@ -173,7 +173,9 @@ def render(found: "Clustering", *, explain: bool = False) -> None:
     show_caution(found)
     distinct = distinct_words(groups_of(found))
     for group in found.clusters:
-        for line in _lines(found, group, typical_words(distinct[group.number]), explain=explain):
+        for line in _lines(
+            found, group, typical_words(distinct[group.number], found.material.language), explain=explain
+        ):
             output.result(line)
     none = found.members(NONE)
     if none:

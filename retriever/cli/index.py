@@ -67,6 +67,10 @@ def index(  # noqa: PLR0913 - one parameter per option
             help="Embed whole documents or each of their sentences; fixed by the first run. [default: documents]"
         ),
     ] = None,
+    language: Annotated[
+        str | None,
+        typer.Option(help="Language of the texts: de, fr, ja and others, or auto to find out. [default: en]"),
+    ] = None,
     *,
     read: Annotated[
         list[str] | None,
@@ -90,6 +94,7 @@ def index(  # noqa: PLR0913 - one parameter per option
     from retriever.index.sources.encoders import load_encoders
 
     indexing = replace(made(Embedding, options).options(device), on_long=on_long, sync=sync, units=units)
+    indexing = replace(indexing, language=language)
     started = time.monotonic()  # loading models and telling whether they follow questions counts too
     reading_options = ReadingOptions(raw=raw, sheet=sheet)
     rows = read_documents(corpus, id_field=id_field, text_field=text_field, encoding=encoding, options=reading_options)

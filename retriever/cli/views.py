@@ -33,10 +33,11 @@ def status(index: IndexOption = DEFAULT_INDEX, json: JsonOption = False) -> None
     if json:
         output.document(state.to_json())
         return
+    language = "" if state.language == "en" else f", words searched as {state.language}"
     units = "" if state.units == "documents" else f" in {state.unit_count} {state.units}"
     output.result(
         f"{state.path}: {state.documents} documents{units}, {state.texts} distinct texts, "
-        f"{state.size_bytes / 1e6:.1f} MB"
+        f"{state.size_bytes / 1e6:.1f} MB{language}"
     )
     for role, encoder in (("instruction encoder", state.encoder), ("base encoder", state.plain)):
         if encoder is not None:

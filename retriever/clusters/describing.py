@@ -40,15 +40,17 @@ def described(material: Material, partition: Partition, instruction: str | None)
         instruction: what they answer; None for nothing.
     """
     texts = [document.text for document in material.documents]
-    labels, k = partition.labels, partition.k
+    labels, k, language = partition.labels, partition.k, material.language
     said = None if material.phrases and NONE_OF_THESE in material.phrases else material.phrases
     phrases = [[] if said is None else counted(_of(said, labels, number))[:KEYWORDS] for number in range(k)]
     answers, bags = _words(material, labels, k, instruction)
-    answered, written = keywords(answers, labels, k), keywords(bags, labels, k)
+    answered, written = (keywords(of, labels, k, language) for of in (answers, bags))
     if said is None:
-        names, holds = names_that_hold((answered, answers), (written, bags), labels)
+        names, holds = names_that_hold((answered, answers), (written, bags), labels, language)
     else:
-        titles = [title(_of(said, labels, number), partition.cosines[labels == number]) for number in range(k)]
+        titles = [
+            title(_of(said, labels, number), partition.cosines[labels == number], language) for number in range(k)
+        ]
         names, holds = unlike([each.text for each in titles]), [each.holds for each in titles]
         answered = [[phrase.text for phrase in of] for of in phrases]
     documents = np.bincount(labels[material.once(labels.tolist())], minlength=k).tolist()
@@ -68,7 +70,7 @@ def described(material: Material, partition: Partition, instruction: str | None)
                 keywords=answered[number],
                 text_keywords=written[number],
                 examples=[material.documents[row].id for row in nearest[:_EXAMPLES]],
-                sentence=typical_sentence([texts[row] for row in nearest], written[number]),
+                sentence=typical_sentence([texts[row] for row in nearest], written[number], language),
                 cohesion=cohesion,
                 margin=margin,
                 phrases=phrases[number],
@@ -127,14 +129,14 @@ def _words(
 
     An answer that somebody named is none of them where most of the cluster's rows have another.
     """
-    written = [text_words(document.text) for document in material.documents]
+    written = [text_words(document.text, material.language) for document in material.documents]
     first = material.answer_words  # what somebody named is a name as it is, of words of the question too
     named = {word.casefold() for words in material.answers for word in words[:first]}
     own = [_most(_of([words[:first] for words in material.answers], labels, number)) for number in range(k)]
     answered = [
         [
             *own[label].intersection(words[:first]),
-            *(word for word in answer_words(words[first:], instruction) if word not in named),
+            *(word for word in answer_words(words[first:], instruction, material.language) if word not in named),
         ]
         for words, label in zip(material.answers, labels.tolist(), strict=True)
     ]

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retriever.clusters.clustering import Clustering
+from retriever.core.languages import ENGLISH, Language
 from retriever.core.types import Document
 
 
@@ -19,6 +20,7 @@ class Groups:
         names: of the groups.
         members: (groups, n) which review is in which group.
         outside: (n,) reviews in no group.
+        language: of the reviews.
     """
 
     documents: Sequence[Document]
@@ -26,6 +28,7 @@ class Groups:
     names: Sequence[str]
     members: NDArray[np.bool_]
     outside: NDArray[np.bool_]
+    language: Language = ENGLISH
 
     def only(self, ids: Collection[str]) -> "Groups":
         """Return the same groups of some of the reviews."""
@@ -74,6 +77,7 @@ def groups_of(found: Clustering) -> Groups:
         [cluster.label for cluster in found.clusters],
         members,
         ~np.asarray(members.any(axis=0)),
+        material.language,
     )
     sampled = found.sampled
     return groups if sampled is None or sampled.whole or sampled.withheld else groups.only(sampled.evenly)

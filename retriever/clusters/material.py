@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from retriever.core.fingerprint import content_hash
+from retriever.core.languages import ENGLISH, Language
 from retriever.core.types import Document, Embeddings
 from retriever.core.words import shown_words
 from retriever.index.selection import is_among, place, selected_contents
@@ -25,6 +26,7 @@ class Material:
         answers: the model's words for each, as `words.shown_words` has them.
         answer_words: how many of them, from the first, are answers as somebody named them.
         contents: ids of the contents that the rows are of; empty where they are of no index.
+        language: of the texts.
     """
 
     documents: Sequence[Document]
@@ -32,11 +34,12 @@ class Material:
     answers: Sequence[Sequence[str]]
     answer_words: int = 0
     contents: Sequence[int] = ()
+    language: Language = ENGLISH
 
     def part(self, rows: Sequence[int]) -> "Material":
         """Return some of the rows, in this order; one may come several times."""
         documents, answers = [self.documents[row] for row in rows], [self.answers[row] for row in rows]
-        return Material(documents, self.vectors[rows], answers, self.answer_words)
+        return Material(documents, self.vectors[rows], answers, self.answer_words, language=self.language)
 
     @property
     def phrases(self) -> list[str] | None:
@@ -93,4 +96,5 @@ def read_material(
         for document, row in documents
     ]
     of = stored.content_ids[order].tolist()
-    return Material([document for document, _ in documents], stored.embeddings[order], answers, shown.answer_words, of)
+    texts, vectors = [document for document, _ in documents], stored.embeddings[order]
+    return Material(texts, vectors, answers, shown.answer_words, of, store.words.language)

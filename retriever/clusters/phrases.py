@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retriever.clusters.arithmetic.naming import HALF, SUCH_AS, text_words
+from retriever.core.languages import ENGLISH, Language
 from retriever.core.unanswered import empty_answer, folded
-from retriever.core.words import stem
 
 _NAMED = 3  # answers in such a title
 _WORD = re.compile("[\\w'\u2019]+")
 _SAYING_LITTLE = frozenset("a an the it its it's is was are were very really just quite".split())
 _SAME = {"not": "no", "n't": "no"}
-_DENIES = re.compile("\\b(?:no|not|never|none|nothing|nobody|neither|nor|without|cannot)\\b|n['\u2019]t\\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ class Title:
     holds: float
 
 
-def title(answers: Sequence[str], cosines: NDArray[np.float32]) -> Title:
+def title(answers: Sequence[str], cosines: NDArray[np.float32], language: Language = ENGLISH) -> Title:
     """Return a title that is true of half of a group or more, or that names some of its answers as examples.
 
     It is the answer that most members gave, be it with more words, where these are half of them; else ``such as`` with
@@ -82,12 +81,13 @@ def title(answers: Sequence[str], cosines: NDArray[np.float32]) -> Title:
     Args:
         answers: of the group's rows, one or more.
         cosines: (n,) of the rows with the group's centre.
+        language: of the answers.
     """
-    phrases, bags = counted(answers), [(_roots(answer), _denies(answer)) for answer in answers]
+    phrases, bags = counted(answers), [(_roots(answer, language), _denies(answer, language)) for answer in answers]
     covered = {
-        phrase: sum(roots <= bag and denies == _denies(phrase.text) for bag, denies in bags) if roots else phrase.rows
+        phrase: sum(roots <= bag and denies == denied for bag, denies in bags) if roots else phrase.rows
         for phrase in phrases
-        for roots in [_roots(phrase.text)]
+        for roots, denied in [(_roots(phrase.text, language), _denies(phrase.text, language))]
     }
     widest = max(phrases, key=lambda phrase: covered[phrase])  # the commonest of equals
     if covered[widest] >= HALF * len(answers):
@@ -95,13 +95,13 @@ def title(answers: Sequence[str], cosines: NDArray[np.float32]) -> Title:
     return _such_as(answers, phrases, cosines)
 
 
-def _roots(answer: str) -> frozenset[str]:
+def _roots(answer: str, language: Language) -> frozenset[str]:
     """Return the roots of the words of an answer that say something; none of an empty answer."""
-    return frozenset() if empty_answer(answer) else frozenset(map(stem, text_words(answer)))
+    return frozenset() if empty_answer(answer) else frozenset(map(language.stem, text_words(answer, language)))
 
 
-def _denies(answer: str) -> bool:
-    return _DENIES.search(folded(answer)) is not None
+def _denies(answer: str, language: Language) -> bool:
+    return ENGLISH.denies(folded(answer)) or language.denies(folded(answer))
 
 
 def _such_as(answers: Sequence[str], phrases: Sequence[Phrase], cosines: NDArray[np.float32]) -> Title:

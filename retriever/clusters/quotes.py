@@ -20,8 +20,8 @@ from retriever.clusters.index_numbers import Counted
 from retriever.clusters.numbers import Numbers
 from retriever.clusters.placing import CategoryNames
 from retriever.clusters.saved import SavedClustering
+from retriever.core.languages import ENGLISH, Language, count_words
 from retriever.core.text import printable, shortened, without_loose_marks
-from retriever.core.words import stem
 from retriever.corpus.sentences import sentences
 
 MOST = 3
@@ -82,23 +82,25 @@ class Words:
     Attributes:
         distinct: by group, how much the words that are commoner in it than elsewhere set it apart.
         tone: by word, how far the ratings of reviews with it are from the mean, in stars; empty without ratings.
+        language: of the reviews.
     """
 
     distinct: Mapping[int, Mapping[str, float]]
     tone: Mapping[str, float]
+    language: Language = ENGLISH
 
 
 def words_of(counted: Counted) -> Words:
     """Count the words of some reviews, of the first `_READ`."""
-    rated = [rating for rating in counted.ratings if rating is not None]
+    rated, language = [rating for rating in counted.ratings if rating is not None], counted.groups.language
     above, tone, mean = Counter[str](), Counter[str](), sum(rated) / max(1, len(rated))
     for document, rating in zip(counted.groups.documents[:_READ], counted.ratings, strict=False):
         if rating is not None:
-            bag = text_words(document.text)
+            bag = text_words(document.text, language)
             above.update(bag)
             tone.update(dict.fromkeys(bag, rating - mean))
     weights = {word: total / (above[word] + _SHRUNK) for word, total in tone.items()}
-    return Words(distinct_words(counted.groups), weights)
+    return Words(distinct_words(counted.groups), weights, language)
 
 
 def distinct_words(groups: Groups) -> dict[int, dict[str, float]]:
@@ -106,7 +108,7 @@ def distinct_words(groups: Groups) -> dict[int, dict[str, float]]:
 
     With p and q the shares of a group's reviews and of the others that have a word, it is sqrt(p) log(p / q).
     """
-    bags = [text_words(document.text) for document in groups.documents[:_READ]]
+    bags = [text_words(document.text, groups.language) for document in groups.documents[:_READ]]
     members, everywhere = groups.members[:, : len(bags)], Counter(chain.from_iterable(bags))
     inside = [Counter(chain.from_iterable(bags[row] for row in np.flatnonzero(rows).tolist())) for rows in members]
     distinct = {}
@@ -120,20 +122,25 @@ def distinct_words(groups: Groups) -> dict[int, dict[str, float]]:
     return distinct
 
 
-def typical_words(distinct: Mapping[str, float]) -> list[str]:
+def typical_words(distinct: Mapping[str, float], language: Language = ENGLISH) -> list[str]:
     """Return the words that set a group apart, best first, at most `KEYWORDS`, of the forms of a word the best.
 
     Args:
         distinct: of the group, as `Words` has it.
+        language: of the words.
     """
     forms: dict[str, str] = {}
     for word in sorted(distinct, key=lambda word: (-distinct[word], word)):
-        forms.setdefault(stem(word), word)
+        forms.setdefault(language.stem(word), word)
     return list(forms.values())[:KEYWORDS]
 
 
 def quotes(
-    sources: Sequence[Source], words: Mapping[str, float], tone: Mapping[str, float], scale: float = 5.0
+    sources: Sequence[Source],
+    words: Mapping[str, float],
+    tone: Mapping[str, float],
+    scale: float = 5.0,
+    language: Language = ENGLISH,
 ) -> list[Quote]:
     """Return one sentence of each of `MOST` reviews of a group, the best first.
 
@@ -146,27 +153,29 @@ def quotes(
         words: that set the group apart, in lower case, with their weights.
         tone: as `Words` has it.
         scale: the highest rating.
+        language: of the reviews.
     """
     rated = [source.stars for source in sources if source.stars is not None]
     middle = median(rated) if rated else 0.0
-    apart, ranked = _by_root(words), []
+    apart, ranked = _by_root(words, language), []
     for rank, source in enumerate(sources[:_POOL]):
         if source.stars is not None and abs(source.stars - middle) > _OFF * scale:
             continue
-        weights = _by_root(dict.fromkeys(text_words(source.answer), 1.0)) if source.answer else apart
+        answered = dict.fromkeys(text_words(source.answer, language), 1.0)
+        weights = _by_root(answered, language) if source.answer else apart
         side = 0.0 if source.stars is None else source.stars - (1 + scale) / 2
         scored = []
-        for sentence in _sentences(source.text):
-            judged = sum(tone.get(word, 0.0) for word in text_words(sentence))
+        for sentence in _sentences(source.text, language):
+            judged = sum(tone.get(word, 0.0) for word in text_words(sentence, language))
             if judged * side >= 0:
                 opinion = 1 + min(abs(judged), 1.0)  # says more of a rating than a fact does
-                scored.append((_score(sentence, weights) * opinion / (1 + rank / _POOL), sentence))
+                scored.append((_score(sentence, weights, language) * opinion / (1 + rank / _POOL), sentence))
         score, sentence = max(scored, default=(0.0, ""))
         if score > 0:
             ranked.append((score, Quote(source.id, sentence, source.stars)))
     chosen: list[Quote] = []
     for _, quote in sorted(ranked, key=lambda pair: -pair[0]):
-        if not any(_alike(quote.text, other.text) for other in chosen):
+        if not any(_alike(quote.text, other.text, language) for other in chosen):
             chosen.append(quote)
         if len(chosen) == MOST:
             break
@@ -208,12 +217,12 @@ def quotes_of(
         document = material.documents[row]
         stars = counted.ratings[known[document.parent_id]] if counted.ratings else None
         sources.append(Source(document.parent_id, document.text, stars, "" if phrases is None else phrases[row]))
-    distinct, scale = words.distinct[number], counted.scale
-    distinct = {**distinct, **dict.fromkeys(text_words(cluster.label), max(distinct.values(), default=1.0))}
+    distinct, scale, language = words.distinct[number], counted.scale, words.language
+    distinct = {**distinct, **dict.fromkeys(text_words(cluster.label, language), max(distinct.values(), default=1.0))}
     speaking = [] if found.division else _speaking(sources, counted.numbers, number, scale)
     return (
-        quotes(speaking, distinct, words.tone, scale)
-        or quotes(sources, distinct, words.tone, scale)
+        quotes(speaking, distinct, words.tone, scale, language)
+        or quotes(sources, distinct, words.tone, scale, language)
         or [
             Quote(source.id, shortened(source.text, _BEGINNING), source.stars)
             for source in sources[:1]
@@ -252,39 +261,45 @@ def _central(found: Clustering, number: int, rows: Sequence[int], nearness: Mapp
     return [rows[place] for place in np.argsort(-near, kind="stable").tolist()]
 
 
-def _sentences(text: str) -> Iterator[str]:
+def _sentences(text: str, language: Language) -> Iterator[str]:
     """Yield the sentences of a text that can stand alone, each on one line."""
-    for span in sentences(text):
+    for span in sentences(text, language.code):
         sentence = without_loose_marks(" ".join(printable(text[span.start : span.end]).split()))
-        count = len(_WORD.findall(sentence))
+        count = len(_WORD.findall(sentence)) if language.is_english else count_words(sentence)
         if (
             SHORTEST <= count <= LONGEST
             and len(sentence) <= _MOST_CHARACTERS
-            and not sentence.endswith(("?", ":", ","))
+            and not sentence.endswith(("?", ":", ",", "\uff1f", "\uff1a", "\u3001"))
         ):
             yield sentence
 
 
-def _by_root(words: Mapping[str, float]) -> dict[str, float]:
+def _by_root(words: Mapping[str, float], language: Language) -> dict[str, float]:
     """Return the weights of words by their roots, of the forms of a word the largest."""
     weights: dict[str, float] = {}
     for word, weight in words.items():
-        weights[stem(word)] = max(weight, weights.get(stem(word), 0.0))
+        root = language.stem(word)
+        weights[root] = max(weight, weights.get(root, 0.0))
     return weights
 
 
-def _score(sentence: str, weights: Mapping[str, float]) -> float:
-    """Return how well a sentence says what the words of some roots with weights say; 0 where it says nothing of it."""
-    own = text_words(sentence)
-    said = sum(weights.get(root, 0.0) for root in {stem(word) for word in own})
+def _score(sentence: str, weights: Mapping[str, float], language: Language) -> float:
+    """Return how well a sentence says what the words of some roots with weights say; 0 where it says nothing of it.
+
+    Whether it stands alone is told in English, elsewhere by its first letter.
+    """
+    own = text_words(sentence, language)
+    said = sum(weights.get(root, 0.0) for root in {language.stem(word) for word in own})
     score = said / sqrt(2 + len(own))
     first = next((character for character in sentence if character.isalpha()), "")
-    doubts = (_DANGLING.match(sentence), _REFERRING.match(sentence), first.islower(), not _VERB.search(sentence))
+    doubts: list[object] = [first.islower()]
+    if language.is_english:
+        doubts += [_DANGLING.match(sentence), _REFERRING.match(sentence), not _VERB.search(sentence)]
     for doubt in doubts:
         score *= _DOUBT if doubt else 1.0
     return score
 
 
-def _alike(one: str, other: str) -> bool:
-    words = text_words(one), text_words(other)
+def _alike(one: str, other: str, language: Language) -> bool:
+    words = text_words(one, language), text_words(other, language)
     return len(words[0] & words[1]) > _ALIKE * min(map(len, words))

@@ -202,7 +202,7 @@ def make_report(
         sections.append(
             Section(
                 numbers=group,
-                words=typical_words(words.distinct[group.group]),
+                words=typical_words(words.distinct[group.group], words.language),
                 description=" ".join(filter(None, [cluster.alert, cluster.description])),
                 right=_right(found, cluster),
                 learned=cluster.label not in found.not_learned,

@@ -374,6 +374,7 @@ class IndexStatus:
         vector_index: what vector indexes are built with: backend, location, factory, min_recall.
         plain: what fills the base view; None where ``encoder`` does.
         units: what is embedded of a document: ``documents``, which is itself, or ``sentences``.
+        language: code of the language that words are searched in.
         unit_count: how many of them all documents have together.
         sent: texts and tokens, about, that language models were sent on all days: ``texts`` and ``tokens``.
     """
@@ -390,6 +391,7 @@ class IndexStatus:
     vector_index: Mapping[str, JSON] = field(default_factory=dict)
     plain: Mapping[str, JSON] | None = None
     units: str = "documents"
+    language: str = "en"
     unit_count: int = 0
     sent: Mapping[str, int] = field(default_factory=dict)
 

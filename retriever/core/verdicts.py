@@ -10,6 +10,7 @@ LEVELS: tuple[Level, ...] = ("followed", "unclear", "not followed")
 """The levels, best first."""
 
 _WAYS = "Word the question differently, teach it with examples, or let a language model read the texts."
+_OTHER_WAYS = "Let a language model read the texts, or teach the question with examples."
 
 _SHOWN = 8  # of the answers
 _NAMED = 3  # of them, in a sentence
@@ -27,6 +28,7 @@ class Verdict:
         answers: what the model answers most often, with the number of those texts.
         measured: whether the chance was measured with this very model; with another it is an estimate.
         another_question: whether the answers go by the topics of the texts, for which the question does not ask.
+        language: name of the language of the texts, where the model was not made for it; else empty.
     """
 
     instruction: str
@@ -36,10 +38,13 @@ class Verdict:
     answers: Sequence[tuple[str, int]]
     measured: bool
     another_question: bool = False
+    language: str = ""
 
     @property
     def sentence(self) -> str:
         """Whether the model follows the question; where it may not, its commonest answers, and what to do."""
+        if self.language:
+            return f"{self.finding} {_OTHER_WAYS}"
         return f"{self.finding} {_WAYS}" if self.warns else self.finding
 
     @property
@@ -51,6 +56,10 @@ class Verdict:
         reason = f"; its commonest answers are {named}" if named else ""
         if self.another_question:
             reason = f": its answers ({named}) go by the topics of the texts"
+        if self.language:
+            return (
+                f"This model reads English, and the texts are {self.language}: it may not follow this question{reason}."
+            )
         if self.level == "unclear":
             return f"It is unclear whether this model follows this question{reason}."
         return f"This model does not follow this question{reason}."
@@ -94,6 +103,7 @@ def verdict_of(document: Mapping[str, Any]) -> Verdict:
             answers=[(str(answer["word"]), int(answer["texts"])) for answer in document["answers"]],
             measured=bool(document["measured"]),
             another_question=bool(document["another_question"]),
+            language=str(document.get("language", "")),
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"no verdict: {error}") from error

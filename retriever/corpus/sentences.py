@@ -9,19 +9,16 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
+from retriever.core.languages import WIDE
 from retriever.core.types import Span
 
 LONGEST = 400
 """Characters of a unit, about seventy words: encoders cut longer texts. Half as many in scripts without spaces."""
 
-_LANGUAGE = "en"  # its abbreviations; the marks that end a sentence are those of all scripts
 _BORDERS = re.compile(
     r"\n\s*\n|\n(?=\s*(?:[-*•·\u2013\u2014]|\d{1,3}[.)])\s)|(?<=:)\s*\n"
 )  # an empty line, a list's next line
 _WORD = re.compile(r"[^\W\d_]{2,}")
-WIDE = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uac00-\ud7ff\uf900-\ufaff]")
-"""Letters of scripts without spaces."""
-
 _WIDE_LETTERS = 3  # that say something
 _PLACES = (
     re.compile(r"[;:,\uff0c\u3001\uff1b\uff1a\u2014]+\s*|\s[-\u2013]\s"),
@@ -29,24 +26,25 @@ _PLACES = (
 )  # where a long one is cut, the best first
 
 
-def sentences(text: str) -> list[Span]:
+def sentences(text: str, language: str = "en") -> list[Span]:
     """Divide a text into sentences, in order; together they hold all of it but white space between them.
 
     A text without any is one sentence. Each has at least two words, where the text has as many, and at most `LONGEST`
-    characters; offsets are of characters and leave out white space at either end.
+    characters; offsets are of characters and leave out white space at either end. The language, by its code, tells
+    abbreviations; the marks that end a sentence are those of all scripts.
     """
-    spans = [piece for span in _joined(text, _borders(text)) for piece in _cut(text, span)]
+    spans = [piece for span in _joined(text, _borders(text, language)) for piece in _cut(text, span)]
     return spans or [Span(0, len(text))]
 
 
-def _borders(text: str) -> list[Span]:
+def _borders(text: str, language: str) -> list[Span]:
     """Return sentences as they end, with lines of lists apart, whatever they say."""
     from sentencex import segment
 
     ends = {0, len(text)}
     ends.update(match.end() for match in _BORDERS.finditer(text))
     at = 0
-    for sentence in segment(_LANGUAGE, text):
+    for sentence in segment(language, text):
         at += len(sentence)
         ends.add(min(at, len(text)))
     return _stripped(text, pairwise(sorted(ends)))

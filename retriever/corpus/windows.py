@@ -6,25 +6,24 @@ it reads best, and a search finds a text by the best of its windows.
 
 from collections.abc import Iterable
 
+from retriever.core.languages import count_words
 from retriever.core.types import Span
-from retriever.corpus.sentences import WIDE, sentences
+from retriever.corpus.sentences import sentences
 
 WORDS = 45
 """Words of a window, at most, where a sentence does not have more; docs/decisions/windows.md has what others give."""
 
-_WIDE_LETTERS_A_WORD = 2
 
-
-def windows(text: str, most: int) -> list[Span]:
+def windows(text: str, most: int, language: str = "en") -> list[Span]:
     """Divide a text of more than `WORDS` words into windows, in order; a shorter one has none.
 
     Together they hold all of the text but white space between them. Where there would be more than ``most``, they are
     longer.
     """
-    longest = max(WORDS, _words(text) * 2 // most)
-    if _words(text) <= WORDS:
+    longest = max(WORDS, count_words(text) * 2 // most)
+    if count_words(text) <= WORDS:
         return []
-    together = list(_together(text, sentences(text), longest))
+    together = list(_together(text, sentences(text, language), longest))
     return together if len(together) > 1 else []
 
 
@@ -33,7 +32,7 @@ def _together(text: str, spans: Iterable[Span], longest: int) -> Iterable[Span]:
     held: Span | None = None
     size = 0
     for span in spans:
-        words = _words(text[span.start : span.end])
+        words = count_words(text[span.start : span.end])
         if held is not None and size + words <= longest:
             held, size = Span(held.start, span.end), size + words
             continue
@@ -42,8 +41,3 @@ def _together(text: str, spans: Iterable[Span], longest: int) -> Iterable[Span]:
         held, size = span, words
     if held is not None:
         yield held
-
-
-def _words(text: str) -> int:
-    """Count the words of a text; in scripts without spaces, about."""
-    return len(text.split()) + len(WIDE.findall(text)) // _WIDE_LETTERS_A_WORD

@@ -49,6 +49,9 @@ CATALOG = {
     "inbedder": CatalogEntry("inbedder:smollm2-135m", "InBedder's encoding methods, chosen by pooling"),
     "plain": CatalogEntry("plain:smollm2-135m", "the bare backbone: last token or mean"),
     "minilm": CatalogEntry("st:all-minilm-l6-v2", "all-MiniLM-L6-v2, the generic peer; ignores what it is asked"),
+    "multilingual": CatalogEntry(
+        "st:multilingual-e5-small", "multilingual-e5-small in four bits: a base encoder for a hundred languages"
+    ),
 }
 """Encoders that the package does not ship as trained models."""
 

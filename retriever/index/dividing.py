@@ -51,8 +51,10 @@ def divided(store: Store, documents: Sequence[CheckedDocument]) -> list[CheckedD
         return list(documents)
     from retriever.corpus.sentences import sentences  # loads sentencex, which an index of documents does without
 
-    known = store.parts.known(document.hash for document in documents)
-    return [document.divided(known.get(document.hash) or sentences(document.document.text)) for document in documents]
+    known, code = store.parts.known(document.hash for document in documents), store.words.language.code
+    return [
+        document.divided(known.get(document.hash) or sentences(document.document.text, code)) for document in documents
+    ]
 
 
 def divide_again(store: Store) -> int:
@@ -69,7 +71,8 @@ def windows_of(store: Store, texts: Iterable[str]) -> dict[str, list[Span]]:
         return {}
     from retriever.corpus.windows import windows
 
-    divided = {text: windows(text, MOST) for text in texts}
+    code = store.words.language.code
+    divided = {text: windows(text, MOST, code) for text in texts}
     return {text: spans for text, spans in divided.items() if spans}
 
 

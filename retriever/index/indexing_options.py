@@ -22,6 +22,7 @@ class IndexingOptions:
         workers: what embeds them, from what an interrupted run left in the spool first.
         embedder: makes what embeds them, in the place of ``workers``.
         units: what is embedded of documents, settled with the first of them; None for what the index remembers.
+        language: of the texts, by its code, or ``auto`` for what most are in; None for what the index remembers.
         raw: whether metadata stays as it is given; else ratings and dates in it are rewritten as on reading files.
         rows: of the input, about, by which the time is estimated that it takes; None where nobody knows.
     """
@@ -32,6 +33,7 @@ class IndexingOptions:
     workers: Workers = Workers()  # noqa: RUF009 - it is frozen
     embedder: EmbedderFactory | None = None
     units: UnitKind | None = None
+    language: str | None = None
     raw: bool = False
     rows: int | None = None
 

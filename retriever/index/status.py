@@ -36,6 +36,7 @@ def index_status(store: Store, folder: Path) -> IndexStatus:
             runs=[{**asdict(run), "statistics": dict(run.statistics)} for run in last_runs(store, folder, _RUNS)],
             quarantined=bad,
             units=kind(store),
+            language=store.words.language.code,
             unit_count=store.documents.count_embedded(),
             sent=dict(zip(("texts", "tokens"), store.spending.total(), strict=True)),
         )

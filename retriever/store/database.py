@@ -24,6 +24,7 @@ from retriever.store.settings import Settings
 from retriever.store.sources import ServesTable, SourceTable
 from retriever.store.vectors import Vectors
 from retriever.store.views import SampleTable, SettledTable, SimilarityTable, VerdictTable, Views
+from retriever.store.word_index import WordIndex
 
 DATABASE = "corpus.sqlite3"
 """Name of the file in an index's folder."""
@@ -47,6 +48,7 @@ class Store(Closing):
         self.snapshot = connections.snapshot
         self.documents = Documents(connections)
         self.parts = Parts(connections)
+        self.words = WordIndex(connections)
         self.vectors = Vectors(connections)
         self.views = Views(connections)
         self.generations = Generations(connections)

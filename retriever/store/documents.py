@@ -1,6 +1,5 @@
 """Documents over distinct contents: equal texts are stored once, while every document keeps its own id and metadata."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -8,7 +7,6 @@ import numpy as np
 
 from retriever.core.fingerprint import content_hash
 from retriever.core.types import Document, Ids, child_id
-from retriever.core.words import QUERY_STOPWORDS
 from retriever.store.checking import ROW, CheckedDocument, Row, as_documents, as_row, checked, same_rows
 from retriever.store.checksums import document_checksum
 from retriever.store.columns import BATCH, HASH_BATCH, as_ids, content_batches, id_batches
@@ -16,14 +14,13 @@ from retriever.store.connection import Connections, Table
 from retriever.store.field_types import FieldTypes
 from retriever.store.filter_tree import Compiled
 from retriever.store.filters import Filter
+from retriever.store.word_index import WordIndex, match_expression
 
 _MATCHES = (  # a condition that one of the text's documents meets follows, and a closing bracket
     "SELECT rowid AS content_id, -bm25(contents_fts) AS score FROM contents_fts WHERE contents_fts MATCH ? "
     "AND EXISTS (SELECT 1 FROM documents WHERE documents.content_id = contents_fts.rowid AND parts = 0 AND"
 )
 _FIRST = "SELECT MIN(COALESCE(parent, id)) FROM documents WHERE documents.content_id = found.content_id AND parts = 0"
-_WORD = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*")
-_MAX_WORDS = 256  # distinct words of a query that are looked for
 _PAGE = 1000  # documents that are read at a time
 _STORED = "id, parent, number, start, stop, parts, content_id, metadata"
 
@@ -179,9 +176,9 @@ class Documents(Table):
         """Return the content id of every hash, storing the texts that are new in the order given."""
         content_ids = self.by_hash(texts)
         new = [digest for digest in texts if digest not in content_ids]
-        self._db.write_many(
-            "INSERT INTO contents (hash, text) VALUES (?, ?)", [(digest, texts[digest]) for digest in new]
-        )
+        searched = WordIndex(self._db).language.searched if new else None
+        rows = [(digest, texts[digest], searched and searched(texts[digest])) for digest in new]
+        self._db.write_many("INSERT INTO contents (hash, text, words) VALUES (?, ?, ?)", rows)
         return content_ids | self.by_hash(new)
 
     def delete(self, ids: Iterable[str]) -> list[str]:
@@ -331,7 +328,7 @@ class Documents(Table):
         Any query is safe: its words are looked for, its punctuation means nothing. Only texts with a document that
         matches the filter are found.
         """
-        expression = match_expression(query)
+        expression = match_expression(query, WordIndex(self._db).language)
         condition = self._compile(where)
         if not expression or k < 1:
             return []
@@ -363,12 +360,6 @@ class Documents(Table):
                 "(SELECT 1 FROM documents WHERE documents.content_id = contents.content_id)"
             )
 
-    def rebuild_words(self) -> None:
-        """Make the word index anew from the texts."""
-        with self._db.writing(documents=True):
-            self._db.write("REPLACE INTO contents_fts_config VALUES ('version', 4)")  # 'rebuild' refuses another format
-            self._db.write("INSERT INTO contents_fts (contents_fts) VALUES ('rebuild')")
-
     def _compile(self, where: Filter | None) -> Compiled:
         return Compiled("1", ()) if where is None else where.compile(self.fields(), self.types.holds_dates)
 
@@ -376,13 +367,3 @@ class Documents(Table):
 def _parents(ids: Iterable[str]) -> Iterator[str]:
     """Yield the ids of the documents that some ids could be of parts of, as `id_batches` does."""
     return id_batches({id.rpartition("#")[0] for id in ids if "#" in id})
-
-
-def match_expression(query: str) -> str:
-    """Return an FTS5 expression, always a valid one, that matches any word of the query, or "" if it has none.
-
-    Very common English words are left out unless the query has no others. A hyphenated word is looked for as a phrase.
-    """
-    words = dict.fromkeys(word.lower() for word in _WORD.findall(query))
-    telling = [word for word in words if word not in QUERY_STOPWORDS] or list(words)
-    return " OR ".join(f'"{word}"' for word in telling[:_MAX_WORDS])

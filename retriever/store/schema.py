@@ -20,8 +20,23 @@ _TABLES = f"""
 CREATE TABLE contents (
     content_id INTEGER PRIMARY KEY AUTOINCREMENT,
     hash BLOB NOT NULL UNIQUE,
-    text TEXT NOT NULL
+    text TEXT NOT NULL,
+    words TEXT                  -- what is searched of it, where that is not the text itself
 ) STRICT;
+CREATE VIEW searched AS SELECT content_id, COALESCE(words, text) AS text FROM contents;
+-- The word index `contents_fts` of this view, which `create_word_index` makes.
+CREATE TRIGGER contents_added AFTER INSERT ON contents BEGIN
+    INSERT INTO contents_fts (rowid, text) VALUES (new.content_id, COALESCE(new.words, new.text));
+END;
+CREATE TRIGGER contents_removed AFTER DELETE ON contents BEGIN
+    INSERT INTO contents_fts (contents_fts, rowid, text)
+    VALUES ('delete', old.content_id, COALESCE(old.words, old.text));
+END;
+CREATE TRIGGER contents_changed AFTER UPDATE OF text ON contents BEGIN
+    INSERT INTO contents_fts (contents_fts, rowid, text)
+    VALUES ('delete', old.content_id, COALESCE(old.words, old.text));
+    INSERT INTO contents_fts (rowid, text) VALUES (new.content_id, COALESCE(new.words, new.text));
+END;
 -- A document that is divided is not embedded; its parts are, each a document with a parent.
 CREATE TABLE documents (
     id TEXT UNIQUE,             -- a part has none, so that no document can have the id of a part
@@ -235,6 +250,9 @@ INSERT INTO revision VALUES (0, 0);
 PRAGMA user_version = {VERSION};
 """
 
+_ENGLISH_TOKENS = "porter unicode61"
+_TERMS = "unicode61 remove_diacritics 2 categories ''L* M* N* Co''"  # which are parted and stemmed already
+
 _FOREIGN_KEYS = """
 SELECT tables.name, keys."from", keys."table", keys."to"
 FROM sqlite_schema AS tables JOIN pragma_foreign_key_list(tables.name) AS keys
@@ -292,11 +310,20 @@ def require_own_schema(path: Path) -> None:
     except sqlite3.Error as error:
         raise explain(error, path) from error
     _require_version(version, path)
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as ours:
-        _create(ours)
-        expected = ours.execute(_OBJECTS).fetchall()
-    if objects != expected:
+    if objects not in [_expected_objects(english=english) for english in (True, False)]:
         raise InputError(f"{path.name} has tables or triggers that retriever did not make.", hint="It is not taken in.")
+
+
+def _expected_objects(*, english: bool) -> list[tuple[str, ...]]:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as ours:
+        _create(ours, english=english)
+        return ours.execute(_OBJECTS).fetchall()
+
+
+def create_word_index(connections: Connections, *, english: bool) -> None:
+    """Make the word index anew, empty, in the caller's transaction: of English texts, or of terms parted by spaces."""
+    connections.write("DROP TABLE contents_fts")
+    connections.write(_word_index(english=english))
 
 
 @cache
@@ -324,10 +351,17 @@ def _require_version(version: int, path: Path) -> None:
         )
 
 
-def _create(connection: sqlite3.Connection) -> None:
+def _create(connection: sqlite3.Connection, *, english: bool = True) -> None:
     from sqlite_utils import Database  # imports pandas where that is installed, which takes longer than a search
 
     database = Database(connection, recursive_triggers=False, execute_plugins=False)
     database.executescript(_TABLES)  # within the transaction at hand, unlike that of sqlite3
-    # The word index `contents_fts`, kept up to date by triggers.
-    database.table("contents").enable_fts(["text"], tokenize="porter unicode61", create_triggers=True)
+    database.execute(_word_index(english=english))
+
+
+def _word_index(*, english: bool) -> str:
+    tokens = _ENGLISH_TOKENS if english else _TERMS
+    return (
+        f"CREATE VIRTUAL TABLE contents_fts USING fts5 (text, tokenize = '{tokens}', content = 'searched', "
+        "content_rowid = 'content_id')"
+    )

@@ -219,7 +219,7 @@ def test_problems_are_found_and_the_word_index_can_be_rebuilt(store):
     assert store.inspection.structure() == []
     store._db.write("INSERT INTO contents_fts (contents_fts, rowid, text) VALUES ('delete', 1, 'text')")
     assert store.inspection.words_differ()
-    store.documents.rebuild_words()
+    store.words.rebuild()
     assert store.inspection.structure() == []
     assert [hit.content_id for hit in store.documents.lexical("text", 1)] == [1]
 

@@ -3,7 +3,7 @@ import sys
 
 import finetune_fakes as fakes
 
-HIDDEN = ("faiss", "sqlite_utils", "charset_normalizer", "streamlit", "altair", "sentence_transformers")
+HIDDEN = ("faiss", "charset_normalizer", "streamlit", "altair", "sentence_transformers")
 SETTINGS = "[loop]\nmax_steps = 2\n[batch]\ntexts = 4\n[adapter]\nrank = 2\nlook_ahead = 1\n[objective]\nviews = []\n"
 RUN = """
 import sys

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retriever.clusters.arithmetic.kmeans import Partition
+from retriever.core.languages import ENGLISH, Language, count_words
 from retriever.core.text import without_loose_marks
-from retriever.core.words import STOPWORDS, stem
 
 KEYWORDS = 8
 LABEL_WORDS = 3
@@ -26,32 +26,35 @@ SEPARATOR = " / "
 _COMMON = 0.2  # of a cluster's documents that share each answer of its name
 _WORD = re.compile(r"[^\W\d_]{2,}(?:['\u2019-][^\W\d_]+)*")
 _LEAST_DOCUMENTS = 2  # of a cluster that must share a word for it to name the cluster, where it has that many
-_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|\n+")
+_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
 _CENTRAL = 20  # documents nearest to a centroid
 _SHORTEST, _LONGEST = 3, 30  # words
 
 
-def text_words(text: str) -> set[str]:
+def text_words(text: str, language: Language = ENGLISH) -> set[str]:
     """Return the different words of a text in lower case, stop words left out."""
-    return {word for token in _WORD.findall(text) if (word := token.casefold()) not in STOPWORDS}
+    return set(language.words(text))
 
 
-def answer_words(answers: Sequence[str], instruction: str | None) -> set[str]:
+def answer_words(answers: Sequence[str], instruction: str | None, language: Language = ENGLISH) -> set[str]:
     """Return the different words among a model's answers, without stop words and those of the instruction itself."""
-    own = {stem(word) for word in _WORD.findall(instruction or "")}
-    words = {word.casefold() for answer in answers for word in _WORD.findall(answer)}
-    return {word for word in words if word not in STOPWORDS and stem(word) not in own}
+    own = {language.stem(word) for word in _WORD.findall(instruction or "")}
+    words = {word for answer in answers for word in language.words(answer)}
+    return {word for word in words if language.stem(word) not in own}
 
 
-def keywords(words: Sequence[Iterable[str]], labels: NDArray[np.int64], k: int) -> list[list[str]]:
+def keywords(
+    words: Sequence[Iterable[str]], labels: NDArray[np.int64], k: int, language: Language = ENGLISH
+) -> list[list[str]]:
     """Return the words that set every cluster apart, best first, at most `KEYWORDS` each.
 
     The weight of word t in cluster c is tf(t, c) log(1 + A / tf(t)): tf(t, c) the share of the cluster's documents with
     the word, tf(t) the sum of these over the clusters, A their mean over clusters (c-tf-idf: Grootendorst, "BERTopic",
     2022, equation 2, with every document counted once a word and clusters of any size alike). The forms of one word
-    count together (`stem`), and the commonest in the cluster stands for them. ``words`` are the different ones of every
-    document, ``labels`` (n,) the documents' clusters.
+    count together (`Language.stem`), and the commonest in the cluster stands for them. ``words`` are the different ones
+    of every document, ``labels`` (n,) the documents' clusters.
     """
+    stem = language.stem
     counts: list[Counter[str]] = [Counter() for _ in range(k)]
     forms: list[defaultdict[str, Counter[str]]] = [defaultdict(Counter) for _ in range(k)]
     sizes: Counter[int] = Counter()
@@ -80,6 +83,7 @@ def names_that_hold(
     answered: tuple[Sequence[Sequence[str]], Sequence[Iterable[str]]],
     written: tuple[Sequence[Sequence[str]], Sequence[Iterable[str]]],
     labels: NDArray[np.int64],
+    language: Language = ENGLISH,
 ) -> tuple[list[str], list[float]]:
     """Return a name for every cluster, of answers where half of its documents share one of the name's words.
 
@@ -90,49 +94,59 @@ def names_that_hold(
         answered: by cluster the words that set it apart among answers, best first, and the words of every document.
         written: the same of the texts.
         labels: (n,) the documents' clusters.
+        language: of the texts.
     """
-    ours, theirs = _shared(*answered, labels), written[0]
-    first = labels_of([own or other for own, other in zip(ours, theirs, strict=True)])
-    holds = _hold(first, answered[1], labels)
+    stems = [_stems(bags, labels, len(answered[0]), language) for bags in (answered[1], written[1])]
+    ours, theirs = _shared(answered[0], stems[0], language), written[0]
+    first = labels_of([own or other for own, other in zip(ours, theirs, strict=True)], language)
+    holds = _hold(first, stems[0], language)
     chosen = [
         own if own and held >= HALF else other or own for own, other, held in zip(ours, theirs, holds, strict=True)
     ]
-    names = labels_of(chosen)
-    either = list(map(max, _hold(names, answered[1], labels), _hold(names, written[1], labels)))
+    names = labels_of(chosen, language)
+    either = list(map(max, *(_hold(names, of, language) for of in stems)))
     return [name if held >= HALF else SUCH_AS + name for name, held in zip(names, either, strict=True)], either
 
 
-def _shared(
-    named: Sequence[Sequence[str]], bags: Sequence[Iterable[str]], labels: NDArray[np.int64]
-) -> list[list[str]]:
-    """Return those of each cluster's words that a part of its documents share; all where no word is that common."""
+def _shared(named: Sequence[Sequence[str]], stems: Sequence[Sequence[set[str]]], language: Language) -> list[list[str]]:
+    """Return those of each cluster's words that a part of its documents share; all where no word is that common.
+
+    ``stems`` are those of the words of each cluster's documents, as with `_hold`.
+    """
     kept = []
-    for number, words in enumerate(named):
-        stems = _stems(bags, labels, number)
-        common = [word for word in words if sum(stem(word) in bag for bag in stems) >= _COMMON * len(stems)]
+    for words, bags in zip(named, stems, strict=True):
+        common = [word for word in words if sum(language.stem(word) in bag for bag in bags) >= _COMMON * len(bags)]
         kept.append(common or list(words))
     return kept
 
 
-def _hold(names: Sequence[str], bags: Sequence[Iterable[str]], labels: NDArray[np.int64]) -> list[float]:
+def _hold(names: Sequence[str], stems: Sequence[Sequence[set[str]]], language: Language) -> list[float]:
     """Return the share of each cluster's documents that have a word of its name."""
     held = []
-    for number, name in enumerate(names):
-        own, stems = {stem(word) for word in _WORD.findall(name)}, _stems(bags, labels, number)
-        held.append(sum(bool(own & bag) for bag in stems) / len(stems))
+    for name, bags in zip(names, stems, strict=True):
+        words = _WORD.findall(name) if language.is_english else name.split(SEPARATOR)
+        own = {language.stem(word) for word in words}
+        held.append(sum(bool(own & bag) for bag in bags) / len(bags))
     return held
 
 
-def _stems(bags: Sequence[Iterable[str]], labels: NDArray[np.int64], number: int) -> list[set[str]]:
-    return [{stem(word) for word in bags[row]} for row in np.flatnonzero(labels == number).tolist()]
+def _stems(
+    bags: Sequence[Iterable[str]], labels: NDArray[np.int64], k: int, language: Language
+) -> list[list[set[str]]]:
+    """Return the stems of the words of each cluster's documents."""
+    stems: list[list[set[str]]] = [[] for _ in range(k)]
+    for bag, label in zip(bags, labels.tolist(), strict=True):
+        stems[label].append({language.stem(word) for word in bag})
+    return stems
 
 
-def labels_of(named: Sequence[Sequence[str]]) -> list[str]:
+def labels_of(named: Sequence[Sequence[str]], language: Language = ENGLISH) -> list[str]:
     """Return a one-line name for every cluster; no two share a word where each has one of its own.
 
     A word belongs to the cluster that has it foremost, the first of equals, and a name is the first words that belong
     to its cluster. A cluster that none belongs to is named by its first words, with a number where that is taken.
     """
+    stem = language.stem
     owners: dict[str, tuple[int, int]] = {}
     for number, words in enumerate(named):
         for rank, word in enumerate(words):
@@ -165,19 +179,20 @@ def central(found: Partition, texts: Sequence[str], number: int) -> list[int]:
     return list(first.values())
 
 
-def typical_sentence(texts: Sequence[str], keywords: Sequence[str]) -> str:
+def typical_sentence(texts: Sequence[str], keywords: Sequence[str], language: Language = ENGLISH) -> str:
     """Return the sentence of some texts, the most central first, that says most of a cluster's words in few.
 
     A keyword counts for 1 / rank, the best being the first.
     """
-    weights = {stem(word): 1 / rank for rank, word in enumerate(keywords, start=1)}
+    weights = {language.stem(word): 1 / rank for rank, word in enumerate(keywords, start=1)}
     best, score = "", -1.0
     for text in texts:
         for sentence in map(without_loose_marks, _SENTENCE_END.split(text)):
-            length = len(sentence.split())
+            length = count_words(sentence)
             if not _SHORTEST <= length <= _LONGEST:
                 continue
-            weight = sum(weights.get(word, 0.0) for word in map(stem, text_words(sentence))) / length**0.5
+            said = map(language.stem, text_words(sentence, language))
+            weight = sum(weights.get(word, 0.0) for word in said) / length**0.5
             if weight > score:
                 best, score = sentence.strip(), weight
     return best

@@ -118,13 +118,13 @@ class BertWeights:
     """Weights of a model.
 
     Attributes:
-        words: (V, d) embeddings of the tokens.
+        words: (V, d) embeddings of the tokens, in the format of the file: a large vocabulary's are most of the model.
         places: (P, d) embeddings of the places in a text, that of the first segment added.
         norm: of their sum.
         layers: what reads it, in order.
     """
 
-    words: Floats
+    words: NDArray[np.floating]
     places: Floats
     norm: Affine
     layers: tuple[Layer, ...]
@@ -134,12 +134,13 @@ _HEADS = ("query", "key", "value")
 
 
 def read_weights(layout: BertLayout) -> BertWeights:
-    """Read a model's weights into memory as float32."""
+    """Read a model's weights into memory as float32, but for its vocabulary's, of which a text needs few rows."""
     with safe_open(layout.folder / WEIGHTS, "numpy") as file:
-        names = weight_names(layout.layers)
+        table, *names = weight_names(layout.layers)
+        words = file.get_tensor(layout.prefix + table)
         arrays = {name: np.asarray(file.get_tensor(layout.prefix + name), dtype=np.float32) for name in names}
     return BertWeights(
-        words=arrays["embeddings.word_embeddings.weight"],
+        words=words,
         places=arrays["embeddings.position_embeddings.weight"] + arrays["embeddings.token_type_embeddings.weight"][0],
         norm=_affine(arrays, "embeddings.LayerNorm"),
         layers=tuple(_layer(arrays, f"encoder.layer.{i}") for i in range(layout.layers)),

@@ -37,6 +37,7 @@ _TRANSFORMER: Mapping[str, tuple[object, ...]] = {
     "modality_config": (None, {"text": {"method": "forward", "method_output_name": "last_hidden_state"}}),
 }
 """Values of a setting that are computed here; None where it is not said."""
+_AS_IT_IS = "PreTrainedTokenizerFast"
 _NORMALISER = {"do_lower_case": "lowercase", "strip_accents": "strip_accents"}
 _NORMALISER |= {"tokenize_chinese_chars": "handle_chinese_chars"}
 
@@ -88,7 +89,7 @@ def _layout(folder: Path) -> BertLayout | None:
         and not any(transformer[key] for key in transformer.keys() - _TRANSFORMER.keys() - {"max_seq_length"})
         and pools.get("include_prompt", True)
         and tokenizer.get("truncation_side", "right") == "right"
-        and _same_normaliser(_json(folder / TOKENIZER), tokenizer)
+        and _same_tokenizer(_json(folder / TOKENIZER), tokenizer)
     )
     if pooling is None or prefix is None or not known:
         return None
@@ -146,8 +147,14 @@ def weight_names(layers: int) -> list[str]:
     return [*tables, *(f"{name}.{kind}" for name in with_bias for kind in ("weight", "bias"))]
 
 
-def _same_normaliser(tokenizer: Mapping[str, Any], config: Mapping[str, object]) -> bool:
-    """Tell whether a WordPiece tokenizer cleans texts as its settings say, where transformers goes by the settings."""
+def _same_tokenizer(tokenizer: Mapping[str, Any], config: Mapping[str, object]) -> bool:
+    """Tell whether the tokenizer's file says all that transformers does.
+
+    It is read as it is by the class that has no settings of its own. For others transformers goes by their settings,
+    and those of a WordPiece tokenizer are compared here.
+    """
+    if config.get("tokenizer_class") == _AS_IT_IS:
+        return True
     normaliser = tokenizer["normalizer"]
     return (
         tokenizer["model"]["type"] == "WordPiece"

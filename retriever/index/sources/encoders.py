@@ -186,6 +186,11 @@ class Encoders:
         """Whether the base view has an encoder of its own."""
         return self.descriptions is not None and self.descriptions.plain is not None
 
+    @property
+    def plain_name(self) -> str | None:
+        """Name of the base encoder; None where the instruction encoder is that too."""
+        return None if self.descriptions is None else self.descriptions.names[1]
+
     @cached_property
     def question(self) -> Encoder:
         """The instruction encoder."""

@@ -164,6 +164,7 @@ def _facts(store: Store) -> dict[str, Any]:
         "documents": len(store.documents),
         "texts": store.documents.count_contents(),
         "units": kind(store),
+        "language": store.words.language.code,
         "views": views,
         "runs": runs,
     }

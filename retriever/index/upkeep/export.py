@@ -20,6 +20,7 @@ import numpy as np
 
 from retriever.core.errors import EncoderError, IndexDamagedError, InputError, OutputError, RetrieverError, UsageError
 from retriever.core.fingerprint import file_hash
+from retriever.core.languages import ENGLISH, language
 from retriever.core.paths import new_folder
 from retriever.core.types import Document, Span
 from retriever.index.generations import build_generation
@@ -160,6 +161,7 @@ def _manifest(store: Store, views: Sequence[View], left: Sequence[str], draft: P
         "versions": versions(),
         "encoder": described(store),
         "plain": described(store, PLAIN),
+        "language": store.words.language.code,
         "documents": len(store.documents),
         "texts": store.documents.count_contents(),
         "views": [{"file": _file(view), **asdict(view.key)} for view in views],
@@ -198,6 +200,7 @@ def _take_in(folder: Path, manifest: Mapping[str, Any], store: Store) -> None:
     try:
         keys = [{field.name: view[field.name] for field in fields(ViewKey)} for view in manifest["views"]]
         views = [store.views.ensure(ViewKey(**key)) for key in keys]
+        store.words.speak(language(str(manifest.get("language", ENGLISH.code))))
         for setting, description in ((ENCODER, manifest["encoder"]), (PLAIN, manifest["plain"])):
             if description is not None:
                 store.settings.set(setting, dict(description))
@@ -207,7 +210,7 @@ def _take_in(folder: Path, manifest: Mapping[str, Any], store: Store) -> None:
             _store(store, views, parts)
         if len(store.documents) != manifest["documents"]:
             raise ValueError(f"it holds {len(store.documents)} documents")
-    except (ValueError, KeyError, TypeError, EncoderError, IndexDamagedError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, EncoderError, UsageError, IndexDamagedError, RecursionError) as error:
         raise InputError(f"{folder} is no exported index: {error}", hint=_AGAIN) from error
 
 

@@ -28,6 +28,7 @@ from retriever.index.workers.spool import Spool
 from retriever.store.checksums import BrokenSeal
 from retriever.store.database import DATABASE, Store
 from retriever.store.lock import LOCK_NAME, WriterLock
+from retriever.store.word_index import LANGUAGE
 from retriever.vectors.files import view_folder
 
 _RESTORE = "Restore a copy or an export, or index the corpus again into another folder."
@@ -127,7 +128,8 @@ class _Repairing:
                     known = False
                 if not known:
                     raise self._refused("it no longer says which encoder made it")
-        return [seal for seal in broken if seal.key in (ENCODER, PLAIN, UNITS)]
+        kept = [ENCODER, PLAIN, UNITS, *([LANGUAGE] if self._store.words.is_known() else [])]
+        return [seal for seal in broken if seal.key in kept]
 
     def _refused(self, why: str) -> IndexDamagedError:
         return IndexDamagedError(f"{self._store.path} cannot be repaired: {why}.", hint=_RESTORE)
@@ -149,8 +151,8 @@ class _Repairing:
         if any(seal.kind == "field" for seal in damage.seals):
             rebuilt.append("metadata fields")
         self._report.lost += store.mending.remove_views([*damage.sources, *sources_of(store).unmakeable()])
-        if store.inspection.words_differ():
-            store.documents.rebuild_words()
+        if LANGUAGE in [seal.key for seal in damage.seals] or store.inspection.words_differ():
+            store.words.rebuild()
             rebuilt.append("word index")
         store.seals.renew_all()
 

@@ -36,6 +36,7 @@ from retriever.index.files import (
     read_fields,
 )
 from retriever.index.indexing import IndexingOptions
+from retriever.index.languages import AUTO
 from retriever.index.opened import is_index
 from retriever.index.profiling import Columns, recognise, set_columns
 from retriever.serving.jobs import Job
@@ -235,7 +236,7 @@ def index_file(plan: Plan, path: Path, encoders: EncoderPool, job: Job) -> Index
     known = is_index(path)
     question, base = (None, None) if known else (encoders.default(), encoders.plain())
     units: UnitKind | None = "sentences" if plan.sentences and not known else None
-    options = IndexingOptions(units=units, raw=True, rows=count_rows([plan.file]))
+    options = IndexingOptions(units=units, language=AUTO, raw=True, rows=count_rows([plan.file]))
     with calling(plan.file, plan.name), Index(path, encoder=question, plain=base, load=encoders.described) as index:
         try:
             report = index.add(rows(), instructions=plan.instructions, options=options, progress=follow)

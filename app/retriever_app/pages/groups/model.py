@@ -147,7 +147,7 @@ def cards(
                 figures=figures(by_number[group.number], interval),
                 tally=tally,
                 quotes=[quote.text for quote in quotes_of(found, group, counted, words, near)],
-                words=", ".join(typical_words(words.distinct[group.number])),
+                words=", ".join(typical_words(words.distinct[group.number], words.language)),
                 more="" if found.sampled is None or found.sampled.whole or group.empty else group.label,
             )
         )

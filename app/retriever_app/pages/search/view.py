@@ -112,7 +112,8 @@ def _show(index: Index, request: SearchRequest, answer: LiveAnswer, suggestions:
             _example_menu(index, question, labels, card, ids_read[card.id])
         _more_like(card, suggestions)
 
-    for shown in cards.hit_cards(result.hits, resources.columns(index), moved, query, labels.examples, clear):
+    columns, language = resources.columns(index), resources.language_of(index)
+    for shown in cards.hit_cards(result.hits, columns, moved, query, labels.examples, clear, language):
         review_card(shown, menu=menu)
 
 

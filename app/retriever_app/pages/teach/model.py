@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from retriever.core.languages import ENGLISH, Language
 from retriever.core.lessons import Lessons
 from retriever.core.results import IndexingReport
 from retriever.index.teaching.active_learning import Suggestion
@@ -187,18 +188,19 @@ def guess(review: Suggestion, lessons: Lessons | None) -> str:
     return review.guess if lessons.after.low > 1 / len(lessons.answers) else ""
 
 
-def excerpt(review: str, question: str, answers: Mapping[str, str]) -> str:
+def excerpt(review: str, question: str, answers: Mapping[str, str], language: Language = ENGLISH) -> str:
     """Return the sentences of a review that say most of the answers.
 
     Where too few sentences name any, its first and its last one stand for them.
     """
-    named = cards.stems(" ".join(answers))
-    weights = dict.fromkeys(cards.stems(question), _ASKED)
-    weights |= dict.fromkeys(cards.stems(" ".join(answers.values())), _DESCRIBED) | dict.fromkeys(named, 1.0)
+    named = cards.stems(" ".join(answers), language)
+    weights = dict.fromkeys(cards.stems(question, language), _ASKED)
+    described = cards.stems(" ".join(answers.values()), language)
+    weights |= dict.fromkeys(described, _DESCRIBED) | dict.fromkeys(named, 1.0)
     spans = cards.sentences(review)
 
     def rank(place: int) -> tuple[float, bool, int]:
-        words = cards.stems(review[spans[place].start : spans[place].end])
+        words = cards.stems(review[spans[place].start : spans[place].end], language)
         return -cards.said(words, weights), place not in (0, len(spans) - 1), place
 
     chosen = sorted(sorted(range(len(spans)), key=rank)[:_SENTENCES])

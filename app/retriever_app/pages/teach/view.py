@@ -172,7 +172,7 @@ def _label_reviews(session: Labeling, lessons: Lessons | None, *, busy: bool) ->
         guess = model.guess(review, lessons)
         st.caption(f"Review {place} of {total}{plain(f'; the model takes it for: {guess}') if guess else ''}")
         shown = cards.card(review.document, resources.columns(session.index))
-        said = model.excerpt(shown.body, session.question, labels.answers)
+        said = model.excerpt(shown.body, session.question, labels.answers, resources.language_of(session.index))
         review_card(replace(shown, excerpt=said))
         _show_answers(session, labels, review.document.id)
     _offer_searches(session, labels)
