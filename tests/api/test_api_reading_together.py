@@ -10,7 +10,7 @@ from replay_server import Model, first_word, forget_endpoints, serving
 from teaching_corpus import CORPUS, EXAMPLES
 from test_api_connections import until
 
-from retriever.encoders.answers.endpoint import Pace
+from retriever.encoders.answers.patience import Pace
 from retriever.index.sources import taught
 from retriever.workspace import Index
 

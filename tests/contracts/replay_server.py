@@ -238,6 +238,10 @@ def serving(model):
 
 def forget_endpoints() -> None:
     """Forget what this process found out about endpoints, as a new process knows nothing."""
-    if endpoint := sys.modules.get("retriever.encoders.answers.endpoint"):
-        endpoint._endpoints.clear()
-        endpoint._paces.clear()
+    for module, known in (
+        ("answers.endpoint", "_endpoints"),
+        ("answers.patience", "_paces"),
+        ("remote.served", "_served"),
+    ):
+        if loaded := sys.modules.get(f"retriever.encoders.{module}"):
+            getattr(loaded, known).clear()

@@ -11,14 +11,14 @@ import pytest
 from replay_server import Model, Refusal, asked, completion, first_word, forget_endpoints, serving
 
 from retriever.core.errors import EncoderError, UsageError
-from retriever.encoders.answers import endpoint, exchange
+from retriever.encoders.answers import exchange, patience
 from retriever.encoders.answers.answerer import Answer, Unread, Waiting, explained
 from retriever.encoders.answers.chat import PROBES, ChatAnswerer
-from retriever.encoders.answers.endpoint import TOKENS_A_MINUTE, Abilities
+from retriever.encoders.answers.endpoint import Abilities
 from retriever.encoders.answers.loading import load_answerer
 from retriever.encoders.answers.places import find_place
 from retriever.encoders.answers.questions import AnswersCall
-from retriever.encoders.answers.refusals import unreachable
+from retriever.encoders.answers.refusals import TOKENS_A_MINUTE, unreachable
 from retriever.encoders.answers.remembered import FILE
 from retriever.encoders.answers.wire import Format, estimated_tokens
 
@@ -34,7 +34,7 @@ ALONE = Abilities(settled=True, texts_per_call=1)
 def model(monkeypatch):
     """Give a model behind a real server, which `OPENAI_BASE_URL` names, and calls that wait for a moment alone."""
     made = Model()
-    monkeypatch.setattr(endpoint, "BACKOFF", (0.001, 0.01))
+    monkeypatch.setattr(patience, "BACKOFF", (0.001, 0.01))
     with serving(made) as url:
         made.url = url
         monkeypatch.setenv("OPENAI_BASE_URL", url)
@@ -210,7 +210,7 @@ def test_a_cut_reply_costs_no_rung_and_two_do(model):
 
 
 def test_a_server_that_breaks_over_a_form_is_asked_a_rung_lower(model):
-    model.then.extend([Refusal(500)] * (1 + endpoint.FIRST_RETRIES))
+    model.then.extend([Refusal(500)] * (1 + patience.FIRST_RETRIES))
     one = reader()
     assert one.answer(TEXTS[:5], "what?").answers == RIGHT[:5]
     assert one.abilities.form is Format.SCHEMA
@@ -222,11 +222,11 @@ def test_a_server_that_is_starting_is_waited_for_without_a_step_down_the_ladder(
     assert one.answer(TEXTS[:5], "what?").answers == RIGHT[:5]
     assert one.abilities == READY
     assert "is asked again in 0 s: status 503, Loading model" in sentences[0]
-    assert endpoint.PATIENCE[503] >= 60
+    assert patience.PATIENCE[503] >= 60
 
 
 def test_a_server_that_does_not_come_up_is_given_up(model, monkeypatch):
-    monkeypatch.setattr(endpoint, "PATIENCE", {503: 0.01})
+    monkeypatch.setattr(patience, "PATIENCE", {503: 0.01})
     model.then.extend([Refusal(503, "Loading model")] * 200)
     with pytest.raises(EncoderError, match=r"org/tiny:1b\) failed with status 503: Loading model"):
         reader().answer(TEXTS[:5], "what?")
@@ -317,7 +317,7 @@ def test_a_text_that_no_reply_can_be_had_for_is_asked_about_twice_alone_and_then
     assert answered.failures == {reason: 1}
     assert explained(answered.failures) == f"{reason.sentence} (1)"
     calls = sum("lamp" in call[0] for call in model.calls)
-    retries = 2 * endpoint.RETRIES if "runner" in str(made) else 0
+    retries = 2 * patience.RETRIES if "runner" in str(made) else 0
     assert calls == 2 + retries + (reason in (Unread.THINKING, Unread.REASONING))
 
 
@@ -350,7 +350,7 @@ def test_several_failures_in_a_row_end_the_reading_with_the_providers_own_words(
         reader(abilities=READY).answer([f"{WORDS[n % 5]} item {n}" for n in range(180)], "what?", keep=kept.extend)
     assert raised.value.hint
     assert len(kept) == 12 and all(each.answer in WORDS for each in kept)
-    assert len(model.requests) <= 2 + 12 * (1 + endpoint.RETRIES)
+    assert len(model.requests) <= 2 + 12 * (1 + patience.RETRIES)
 
 
 def test_a_model_without_one_usable_answer_is_given_up_soon(model):
@@ -372,7 +372,7 @@ def test_a_busy_server_is_asked_again_when_it_says(model, sentences):
 
 
 def test_a_call_that_is_late_is_taken_apart_and_gets_more_time(model, monkeypatch, sentences):
-    monkeypatch.setattr(endpoint, "SECONDS", 0.4)
+    monkeypatch.setattr(patience, "SECONDS", 0.4)
     monkeypatch.setattr("retriever.encoders.answers.calls.NOTICE_SECONDS", 0.1)
     over = threading.Event()
     model.then.append(waits_for(over))
@@ -385,7 +385,7 @@ def test_a_call_that_is_late_is_taken_apart_and_gets_more_time(model, monkeypatc
 
 @pytest.mark.parametrize("piece", [0, 3], ids=["silent", "dripping"])
 def test_a_server_that_never_ends_its_reply_is_given_up_at_the_second_limit(model, monkeypatch, piece):
-    monkeypatch.setattr(endpoint, "SECONDS", 1.0)  # a busy machine takes a while to send even the first call
+    monkeypatch.setattr(patience, "SECONDS", 1.0)  # a busy machine takes a while to send even the first call
     over = threading.Event()
     model.piece = piece
     model.always = None if piece else waits_for(over)
@@ -411,7 +411,7 @@ def test_calls_of_all_models_at_an_address_keep_to_one_limit_of_tokens_a_minute(
     async def sleep(seconds):
         slept.append(seconds)
 
-    monkeypatch.setattr(endpoint, "anyio", SimpleNamespace(sleep=sleep, fail_after=anyio.fail_after))
+    monkeypatch.setattr(patience, "anyio", SimpleNamespace(sleep=sleep, fail_after=anyio.fail_after))
     monkeypatch.setenv(TOKENS_A_MINUTE, "60000")
     for name in ("one", "another", "one"):
         ChatAnswerer(f"chat:{name}", abilities=READY).answer(TEXTS[:6], "what?")
@@ -470,7 +470,7 @@ def test_a_name_that_the_endpoint_does_not_have_is_answered_with_those_it_has(mo
 
 
 def test_a_server_that_is_not_there_is_told_soon(monkeypatch):
-    monkeypatch.setattr(endpoint, "BACKOFF", (0.001, 0.01))
+    monkeypatch.setattr(patience, "BACKOFF", (0.001, 0.01))
     with pytest.raises(EncoderError, match=r"127.0.0.1:9, which should have m, cannot be reached.*Start its server"):
         ChatAnswerer("chat:http://127.0.0.1:9/v1#m").answer(["kettle"], "what?")
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from replay_server import Model, Refusal, completion, serving
 
-from retriever.encoders.answers import endpoint
+from retriever.encoders.answers import patience
 from retriever.encoders.answers.answerer import Waiting
 from retriever.encoders.answers.chat import ChatAnswerer
 from retriever.encoders.answers.endpoint import Abilities
@@ -18,7 +18,7 @@ RIGHT = [WORDS[n % 5] for n in range(180)]
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Let calls wait for a moment alone."""
-    monkeypatch.setattr(endpoint, "BACKOFF", (0.001, 0.01))
+    monkeypatch.setattr(patience, "BACKOFF", (0.001, 0.01))
 
 
 def content(change):

@@ -17,7 +17,8 @@ from anyio.from_thread import BlockingPortal
 from retriever.core.errors import EncoderError, UsageError
 from retriever.core.unanswered import NOT_SAID
 from retriever.encoders.answers.answerer import Answer, Answered, OnAnswers, Unread, Waiting
-from retriever.encoders.answers.endpoint import Endpoint, Meter
+from retriever.encoders.answers.endpoint import Endpoint
+from retriever.encoders.answers.patience import Meter
 from retriever.encoders.answers.questions import AnswersCall, CheckedAnswers
 from retriever.encoders.answers.refusals import KEPT, CallRefusedError
 from retriever.encoders.answers.wire import Format, addresses_reader, beginning, estimated_tokens

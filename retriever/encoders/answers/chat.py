@@ -13,8 +13,9 @@ from retriever.core.text import is_blank
 from retriever.encoders.answers.answerer import Answered, C, OnAnswers, Spend, Unread, explained
 from retriever.encoders.answers.call import Call
 from retriever.encoders.answers.calls import Calls
-from retriever.encoders.answers.endpoint import Meter, endpoint_at
+from retriever.encoders.answers.endpoint import endpoint_at
 from retriever.encoders.answers.exchange import connected
+from retriever.encoders.answers.patience import Meter
 from retriever.encoders.answers.places import find_place
 from retriever.encoders.answers.questions import PROMPT
 from retriever.encoders.answers.refusals import CallRefusedError

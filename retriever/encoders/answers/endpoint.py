@@ -1,9 +1,9 @@
 """A chat endpoint: a call is sent in the way that this endpoint was found to understand, and again where it pays."""
 
 import difflib
-import os
 import time
 from dataclasses import asdict, replace
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -11,21 +11,19 @@ import anyio
 import httpx
 
 from retriever.core.errors import EncoderError
-from retriever.encoders.answers.answerer import C, Spend, Unread, Waiting
+from retriever.encoders.answers.answerer import C, Unread
 from retriever.encoders.answers.call import Call
 from retriever.encoders.answers.exchange import ReplyError, fetch, reply_of, usage_of
+from retriever.encoders.answers.patience import TRANSIENT, Meter, Pace, call_seconds, pace_at, patiently
 from retriever.encoders.answers.places import Place
 from retriever.encoders.answers.refusals import (
-    CALL_SECONDS,
     CONTEXT,
     FILTER,
     FORM,
     KEYWORD,
     MAX_TOKENS,
-    QUOTA,
     SYSTEM_ROLE,
     TEMPERATURE,
-    TOKENS_A_MINUTE,
     CallRefusedError,
     explained,
     late,
@@ -35,79 +33,10 @@ from retriever.encoders.answers.refusals import (
 from retriever.encoders.answers.remembered import Abilities, recall, remember
 from retriever.encoders.answers.wire import Format, Reply, estimated_tokens
 
-SECONDS = 120.0
-"""Seconds that a call may take, where the environment sets no others."""
-
-BACKOFF = 0.25, 3.0
-"""Seconds before a call is sent again: at first, then twice as many each time, up to these."""
-
-PATIENCE = {429: 15.0, **dict.fromkeys((502, 503, 504, 520, 521, 522, 523, 524, 529), 60.0)}
-"""Seconds in all that a call waits for an endpoint that has too much to do, or is only starting."""
-
-LONGEST_WAIT = 60.0
-"""Longest ``Retry-After`` that is waited for; of one that is starting five times as long."""
-
-RETRIES = 5
-FIRST_RETRIES = 2
-"""Retries after other failures, and until an endpoint has answered: one that is not there is told soon."""
-
 THINKING_TOKENS = 4096
 """Tokens that a model may write besides its answers once it was seen to think."""
 
-_TRANSIENT = (408, 409, 425, 500)
 _ABOUT_CALL = (400, 413, 422, 451, 500, 501)
-
-
-class Meter:
-    """What a request may spend, and until when.
-
-    Args:
-        spend: told of tokens; None for nobody.
-        until: a `time.monotonic` up to which may be waited for; None for the usual waits.
-    """
-
-    def __init__(self, spend: Spend | None, until: float | None = None) -> None:
-        self._spend = spend
-        self.until = until
-
-    def before(self, tokens: int) -> None:
-        """Count a request, or raise in its place."""
-        if self._spend is not None:
-            self._spend.before(tokens)
-
-    def after(self, tokens: int) -> None:
-        """Count a reply."""
-        if self._spend is not None:
-            self._spend.after(tokens)
-
-
-class Pace:
-    """Spreads the calls of a process to an origin so that a minute has at most so many tokens, by their estimate."""
-
-    def __init__(self) -> None:
-        self._free = 0.0
-        self._lock = Lock()
-
-    async def wait(self, tokens: int) -> None:
-        """Wait until a call of so many tokens may begin."""
-        most = _number(TOKENS_A_MINUTE, "a number of tokens, such as 30000", 0)
-        with self._lock:
-            now = time.monotonic()
-            begin = max(now, self._free) if most else now
-            self._free = begin + (tokens * 60.0 / most if most else 0.0)
-        await anyio.sleep(begin - now)
-
-
-def _number(variable: str, wanted: str, usual: float) -> float:
-    """Return the number that a variable sets.
-
-    Raises:
-        EncoderError: it sets none.
-    """
-    said = os.environ.get(variable, "").strip()
-    if said and (not said.isdecimal() or int(said) < 1):
-        raise EncoderError(f"{variable} is {said!r}.", hint=f"Set it to {wanted}.")
-    return float(said or usual)
 
 
 class Endpoint:
@@ -133,8 +62,7 @@ class Endpoint:
     @property
     def limit(self) -> float:
         """Seconds that a call may take."""
-        seconds = _number(CALL_SECONDS, "a number of seconds, such as 300", SECONDS)
-        return seconds * (2.0 if self.abilities.slow else 1.0)
+        return call_seconds() * (2.0 if self.abilities.slow else 1.0)
 
     def learn(self, **changes: Any) -> None:  # noqa: ANN401 - fields of Abilities
         """Change what is known of the endpoint; what is settled is remembered for other commands."""
@@ -165,7 +93,13 @@ class Endpoint:
         while True:
             way = self.abilities
             try:
-                reply = await self._patiently(client, call, way, meter)
+                reply = await patiently(
+                    partial(self._complete, client, call, way, meter),
+                    self.place,
+                    settled=way.settled,
+                    until=meter.until,
+                    hopeless=partial(self._named, way),
+                )
             except ReplyError as failure:
                 if self._adapt(way, failure):
                     continue
@@ -184,49 +118,6 @@ class Endpoint:
             self.refusal = reply.refusal or self.refusal
             if not self._try_otherwise(way, reply, checked.whole or Unread.BROKEN):
                 return checked
-
-    async def _patiently(self, client: httpx.AsyncClient, call: Call[C], way: Abilities, meter: Meter) -> Reply:
-        """Send a request, and again after failures that pass."""
-        waited, tries = 0.0, 0
-        while True:
-            try:
-                return await self._complete(client, call, way, meter)
-            except (ReplyError, httpx.TransportError) as error:
-                seconds = min(BACKOFF[0] * 2**tries, BACKOFF[1])
-                if isinstance(error, ReplyError) and error.retry_after is not None:
-                    seconds = max(seconds, error.retry_after)
-                if not self._worth_waiting(way, error, tries, waited, seconds, meter.until):
-                    raise
-                if tries == 0 or seconds > BACKOFF[1]:
-                    self._tell(error, seconds)
-            await anyio.sleep(seconds)
-            waited, tries = waited + seconds, tries + 1
-
-    def _worth_waiting(
-        self,
-        way: Abilities,
-        error: Exception,
-        tries: int,
-        waited: float,
-        seconds: float,
-        until: float | None,
-    ) -> bool:
-        """Return whether a call is sent again after a failure and some seconds."""
-        if isinstance(error, ReplyError) and error.status in PATIENCE:
-            if says(error, QUOTA):
-                return False
-            if error.retry_after is None:
-                return waited < PATIENCE[error.status]
-            longest = LONGEST_WAIT if error.status == 429 else 5 * LONGEST_WAIT
-            in_time = until is not None and time.monotonic() + seconds < until
-            return (seconds <= longest and waited <= longest) or in_time
-        if isinstance(error, ReplyError) and (error.status not in _TRANSIENT or self._named(way, error)):
-            return False
-        return "CERTIFICATE" not in str(error) and tries < (RETRIES if way.settled else FIRST_RETRIES)
-
-    def _tell(self, error: Exception, seconds: float) -> None:
-        why = f"status {error.status}, {error.said}" if isinstance(error, ReplyError) else str(error)
-        Waiting.on_wait(f"{self.place.host} ({self.place.model}) is asked again in {seconds:.0f} s: {why}")
 
     async def _complete(self, client: httpx.AsyncClient, call: Call[C], way: Abilities, meter: Meter) -> Reply:
         """Send one request and return the reply."""
@@ -314,7 +205,7 @@ class Endpoint:
         settled = self.abilities.settled
         models = await self._models(client) if failure.status in (400, 404) and not settled else ""
         error = explained(failure, self.place, models, settled=settled)
-        odd = failure.status in (200, *_TRANSIENT) and (settled or failure.status != 200)
+        odd = failure.status in (200, *TRANSIENT) and (settled or failure.status != 200)
         if odd or says(failure, CONTEXT) or failure.status in _ABOUT_CALL:
             return CallRefusedError(Unread.ODD if odd else Unread.BLOCKED, error)
         if failure.status == 403 and (settled or says(failure, FILTER)):
@@ -346,7 +237,6 @@ def _whole(said: Any) -> int:  # noqa: ANN401 - JSON
 
 
 _endpoints: dict[tuple[str, str], Endpoint] = {}
-_paces: dict[str, Pace] = {}
 _lock = Lock()
 
 
@@ -355,7 +245,6 @@ def endpoint_at(place: Place) -> Endpoint:
     with _lock:
         known = _endpoints.get((place.url, place.model))
         if known is None:
-            pace = _paces.setdefault(f"{place.url.partition(':')[0]}://{place.host}", Pace())
-            known = _endpoints[place.url, place.model] = Endpoint(place, pace)
+            known = _endpoints[place.url, place.model] = Endpoint(place, pace_at(place))
         known.place = place  # the key in the environment can be meant for it now, or no longer
         return known

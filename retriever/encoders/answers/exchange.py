@@ -1,4 +1,4 @@
-"""One HTTP exchange with a chat endpoint: a connection that the environment cannot misdirect, a reply with an end."""
+"""One HTTP exchange with an endpoint: a connection that the environment cannot misdirect, a reply with an end."""
 
 import json
 import os
@@ -30,7 +30,7 @@ _PAGE = re.compile(rb"\s*<(?:!doctype|html|head|body)\b", re.IGNORECASE)
 
 @dataclass(eq=False)
 class ReplyError(Exception):
-    """A reply that is no completion.
+    """A reply that is not what was asked for.
 
     Attributes:
         status: of HTTP, or the code of an error that came with status 200; 200 where there is none.
@@ -103,18 +103,20 @@ def _proxy_error(error: Exception) -> EncoderError:
     )
 
 
-async def fetch(client: httpx.AsyncClient, url: str, body: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401 - JSON
-    """Return the JSON of a reply of status 200; a body is posted.
+async def fetch(
+    client: httpx.AsyncClient, url: str, body: Mapping[str, Any] | None = None, most: int | None = None
+) -> Any:  # noqa: ANN401 - JSON
+    """Return the JSON of a reply of status 200 and of so many bytes at ``most``, `MOST_BYTES` where None; a body is posted.
 
     Raises:
         ReplyError: there is none.
     """
-    raw = bytearray()
+    raw, limit = bytearray(), most or MOST_BYTES
     async with client.stream("GET" if body is None else "POST", url, json=body) as response:
         async for part in response.aiter_bytes():
             raw += part
-            if len(raw) > MOST_BYTES:
-                raise ReplyError(200, f"a reply of more than {MOST_BYTES >> 20} MB")
+            if len(raw) > limit:
+                raise ReplyError(200, f"a reply of more than {limit >> 20} MB")
     try:
         made = json.loads(raw)
     except (ValueError, RecursionError):

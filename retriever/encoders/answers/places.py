@@ -1,4 +1,4 @@
-"""Where a chat model is: its name taken apart, and whether texts and a key may be sent there."""
+"""Where a model behind an endpoint is: its name taken apart, and whether texts and a key may be sent there."""
 
 import os
 from dataclasses import dataclass
@@ -8,21 +8,23 @@ from retriever.core.addresses import is_loopback
 from retriever.core.errors import EncoderError
 
 METHOD = "chat"
+ENCODERS = "http"
+"""What names of encoders behind endpoints begin with, as those of language models begin with `METHOD`."""
+
 BASE_URL = "OPENAI_BASE_URL"
 API_KEY = "OPENAI_API_KEY"
 ALLOW_HTTP = "RETRIEVER_ALLOW_HTTP"
 """The variable that, set to 1, accepts an unencrypted connection to another machine."""
 
 _OPENAI = "https://api.openai.com/v1"
-_FORM = f"Say {METHOD}:MODEL or {METHOD}:https://HOST/v1#MODEL."
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Name and place of what answers questions; known without asking anybody.
+    """Name and place of a model behind an endpoint; known without asking anybody.
 
     Attributes:
-        name: what `load_answerer` finds it by: ``chat:qwen3:8b``, ``chat:https://host/v1#MODEL``.
+        name: what it is found by: ``chat:qwen3:8b``, ``chat:https://host/v1#MODEL``, ``http:https://host/v1#MODEL``.
         host: where texts are sent, with the port where one is named; empty where they stay in this process.
         loopback: whether this process sends texts to no other machine. A server on this machine can send them on.
         url: of the endpoint, without the slash at its end.
@@ -40,10 +42,10 @@ class Place:
     keyed: bool = False
 
 
-def find_place(name: str) -> Place:
-    """Take the name of a chat model apart: ``chat:MODEL``, at ``OPENAI_BASE_URL``, or ``chat:URL#MODEL``.
+def find_place(name: str, method: str = METHOD) -> Place:
+    """Take the name of a model apart: ``chat:MODEL``, at ``OPENAI_BASE_URL``, or ``chat:URL#MODEL``.
 
-    MODEL may hold colons and slashes.
+    MODEL may hold colons and slashes. In the place of ``chat`` stands the ``method``.
 
     >>> place = find_place("chat:https://models.example/v1#qwen3:8b")
     >>> place.model, place.url, place.host, place.loopback
@@ -54,7 +56,7 @@ def find_place(name: str) -> Place:
     Raises:
         EncoderError: it names no model or no usable endpoint, or would send texts unencrypted.
     """
-    rest = name.removeprefix(f"{METHOD}:")
+    rest, form = name.removeprefix(f"{method}:"), f"Say {method}:MODEL or {method}:https://HOST/v1#MODEL."
     own = os.environ.get(BASE_URL, "").strip()
     key = os.environ.get(API_KEY, "").strip()
     given, model = "", rest
@@ -63,12 +65,12 @@ def find_place(name: str) -> Place:
     elif not own and not key:
         raise EncoderError(
             f"No endpoint is named for {name}.",
-            hint=f"Set {BASE_URL} (http://localhost:11434/v1 for Ollama), or say {METHOD}:URL#MODEL.",
+            hint=f"Set {BASE_URL} (http://localhost:11434/v1 for Ollama), or say {method}:URL#MODEL.",
         )
     if not model.strip():
-        raise EncoderError(f"{_shown(given) or name!r} names no model.", hint=_FORM)
+        raise EncoderError(f"{_shown(given) or name!r} names no model.", hint=form)
     own = own or _OPENAI
-    url = _checked(given or own, "" if given else BASE_URL)
+    url = _checked(given or own, "" if given else BASE_URL, form)
     loopback = is_loopback(url.hostname or "")
     if url.scheme == "http" and not loopback and os.environ.get(ALLOW_HTTP) != "1":
         raise EncoderError(
@@ -95,8 +97,10 @@ def key_for(place: Place) -> str:
     return key
 
 
-def _checked(address: str, variable: str) -> SplitResult:
+def _checked(address: str, variable: str, form: str) -> SplitResult:
     """Return the parts of an endpoint's address, which a variable names or, where that is empty, the user.
+
+    ``form`` says how a name is written.
 
     Raises:
         EncoderError: it is none, or holds a secret, which would be stored and shown with the name.
@@ -113,7 +117,7 @@ def _checked(address: str, variable: str) -> SplitResult:
         )
     if url.scheme not in ("http", "https") or not url.hostname or port == 0:
         named = f"{variable} is {_shown(address)!r}, which" if variable else repr(_shown(address))
-        raise EncoderError(f"{named} is no address of an endpoint.", hint=_FORM)
+        raise EncoderError(f"{named} is no address of an endpoint.", hint=form)
     if "@" in url.netloc or url.query or url.fragment:
         raise EncoderError(
             f"The address of {url.hostname} holds more than host and path.",

@@ -2,6 +2,7 @@
 
 import re
 import ssl
+from dataclasses import dataclass
 
 import httpx
 
@@ -52,15 +53,35 @@ def says(failure: ReplyError, pattern: re.Pattern[str]) -> bool:
     return pattern.search(f"{failure.code} {failure.said}") is not None
 
 
-def late(place: Place, seconds: float) -> EncoderError:
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """Words of errors that depend on what is asked of an endpoint.
+
+    Attributes:
+        made: what it should send.
+        kind: of endpoint.
+        name: how it is named.
+        kept: what becomes of the work so far.
+    """
+
+    made: str = "chat completion"
+    kind: str = "chat"
+    name: str = "chat:URL#MODEL"
+    kept: str = KEPT
+
+
+OF_CHAT = Wording()
+
+
+def late(place: Place, seconds: float, words: Wording = OF_CHAT) -> EncoderError:
     """Return the error of an endpoint that does not answer in time."""
     return EncoderError(
         f"{place.host} took longer than {seconds:.0f} s to answer with {place.model}.",
-        hint=f"Allow a call more with {CALL_SECONDS}, or name a faster model. {KEPT}",
+        hint=f"Allow a call more with {CALL_SECONDS}, or name a faster model. {words.kept}",
     )
 
 
-def unreachable(error: httpx.TransportError, place: Place) -> EncoderError:
+def unreachable(error: httpx.TransportError, place: Place, words: Wording = OF_CHAT) -> EncoderError:
     """Return the error of an endpoint to which there is no connection."""
     if "CERTIFICATE_VERIFY_FAILED" in str(error):
         return EncoderError(
@@ -72,11 +93,13 @@ def unreachable(error: httpx.TransportError, place: Place) -> EncoderError:
     said = f" ({error})" if str(error) else ""
     return EncoderError(
         f"{place.host}, which should have {place.model}, cannot be reached{said}.",
-        hint=f"Start its server, or check the address: {BASE_URL}, or chat:URL#MODEL. {KEPT}",
+        hint=f"Start its server, or check the address: {BASE_URL}, or {words.name}. {words.kept}",
     )
 
 
-def explained(failure: ReplyError, place: Place, models: str, *, settled: bool) -> EncoderError:
+def explained(
+    failure: ReplyError, place: Place, models: str, *, settled: bool, words: Wording = OF_CHAT
+) -> EncoderError:
     """Return the error that a user gets, with host, model and the next step.
 
     Args:
@@ -84,14 +107,15 @@ def explained(failure: ReplyError, place: Place, models: str, *, settled: bool) 
         place: where it is.
         models: a sentence that names the endpoint's models, or an empty one.
         settled: whether it answered before.
+        words: for what was asked.
     """
     status, where = failure.status, f"{place.host} ({place.model})"
     said = f": {failure.said}" if failure.said else ""
     said += ". That is a web page, as a proxy before the server sends it" if failure.page else ""
     if status == 200:
         hint = "The address must be that of an OpenAI-compatible endpoint; it usually ends in /v1."
-        hint = f"See the log of the server, or of a proxy before it. {KEPT}" if settled else hint
-        return EncoderError(f"{place.host} sent no chat completion for {place.model}{said}.", hint=hint)
+        hint = f"See the log of the server, or of a proxy before it. {words.kept}" if settled else hint
+        return EncoderError(f"{place.host} sent no {words.made} for {place.model}{said}.", hint=hint)
     if 300 <= status < 400:
         return EncoderError(
             f"{where} wants calls to go to another address, and texts are not sent on.",
@@ -105,8 +129,8 @@ def explained(failure: ReplyError, place: Place, models: str, *, settled: bool) 
     if status in (401, 403) and not place.keyed:
         hint = f"The key in {API_KEY} is sent to {BASE_URL} alone; set that to {place.url} if the key is for it."
     else:
-        hint = _HINTS.get(status, f"See the server's log. {KEPT}").format(model=place.model)
-    failed = _FAILED.get(status, "failed with status {status}").format(status=status, url=place.url)
+        hint = _HINTS.get(status, "See the server's log. {kept}").format(model=place.model, kept=words.kept)
+    failed = _FAILED.get(status, "failed with status {status}").format(status=status, url=place.url, kind=words.kind)
     if status == 429 and failure.retry_after:
         failed = f"gives no more answers for {failure.retry_after:.0f} s"
     return EncoderError(f"{where} {failed}{said}.", hint=f"{models} {hint}".strip())
@@ -116,14 +140,14 @@ _FAILED = {
     401: "refused access with status 401",
     402: "wants to be paid (status 402)",
     403: "refused access with status 403",
-    404: "has no such model, or there is no chat endpoint at {url}",
+    404: "has no such model, or there is no {kind} endpoint at {url}",
     429: "gives no more answers for now",
 }
 _HINTS = {
     400: f"Check the model's name, and the key in {API_KEY}.",
     401: f"Check the key in {API_KEY}, and whether it may use {{model}}.",
-    402: f"Look at the credits of your account. {KEPT}",
+    402: "Look at the credits of your account. {kept}",
     403: f"Check the key in {API_KEY}, and whether it may use {{model}} from here.",
     404: "Check the model's name on the server; the address usually ends in /v1.",
-    429: f"Look at your account's limits, or keep below them with {TOKENS_A_MINUTE}. {KEPT}",
+    429: f"Look at your account's limits, or keep below them with {TOKENS_A_MINUTE}. {{kept}}",
 }
