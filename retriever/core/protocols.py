@@ -86,6 +86,41 @@ class Tuning:
         return f"{TUNED}{self.digest()}:{before}"
 
 
+class Door(Protocol):
+    """The way of texts to another program: lets them out where that is allowed, and counts them. Safe in all threads.
+
+    `close` is called on the thread that called `open`; the others on any.
+    """
+
+    def open(self, host: str, *, local: bool) -> None:
+        """Let texts be sent to a host, which may be this machine (``local``).
+
+        Raises:
+            ConsentError: nobody allowed that.
+        """
+        ...
+
+    def send(self, texts: int) -> None:
+        """Count texts that are about to be sent.
+
+        Raises:
+            ReadingLimitError: they are more than a limit leaves; nothing is counted.
+        """
+        ...
+
+    def before(self, tokens: int) -> None:
+        """Count the tokens of a request that is about to be sent, by estimate; errors as `send`."""
+        ...
+
+    def after(self, tokens: int) -> None:
+        """Correct the count of tokens by what the server counted."""
+        ...
+
+    def close(self) -> None:
+        """Keep what was counted."""
+        ...
+
+
 class Encoder(ABC):
     """Turns texts into vectors under an instruction; vectors of two fingerprints are never compared.
 
@@ -93,9 +128,12 @@ class Encoder(ABC):
 
     Attributes:
         exporter: ``module:function`` that writes such an encoder as a folder for other programs; empty for none.
+        at_once: batches that are best read at the same time, from several threads: more than one where texts are sent
+            to a server.
     """
 
     exporter = ""
+    at_once = 1
 
     @property
     @abstractmethod
@@ -198,6 +236,10 @@ class Encoder(ABC):
         refuse_one_string(texts)
         return self.encode_views(texts, [instruction], words=top)[0]
 
+    def through(self, door: Door) -> "Encoder":
+        """Return the encoder as it sends texts through a door; itself where texts stay in this process."""
+        return self
+
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of every text, however long; an estimate from its length unless overridden."""
         return [1 + len(text) // CHARACTERS_PER_TOKEN for text in texts]
@@ -277,6 +319,11 @@ class WrappedEncoder(Encoder):
     def knows(self, texts: Sequence[str]) -> list[bool]:
         """Ask the wrapped encoder."""
         return self._encoder.knows(texts)
+
+    def through(self, door: Door) -> Encoder:
+        """Wrap the encoder as it sends texts through a door; this one where texts stay in this process."""
+        sent = self._encoder.through(door)
+        return self if sent is self._encoder else self._around(sent)
 
     def reconfigured(self, **changes: str | int | None) -> Self:
         """Wrap the reconfigured encoder in the same way."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from retriever.core.contexts import Closing
 from retriever.core.errors import BusyError, RetrieverError
-from retriever.core.protocols import Encoder, WrappedEncoder
+from retriever.core.protocols import Door, Encoder, WrappedEncoder
 from retriever.core.types import Encoded
 
 PASS_TEXTS = 64
@@ -322,6 +322,11 @@ class QueuedEncoder(WrappedEncoder):
     def __init__(self, encoder: Encoder, queue: BatchQueue) -> None:
         super().__init__(encoder)
         self._queue = queue
+
+    def through(self, door: Door) -> Encoder:
+        """Return the encoder without a queue where it sends texts through a door: its server has one."""
+        sent = self._encoder.through(door)
+        return self if sent is self._encoder else sent
 
     def submit(self, texts: Sequence[str], instruction: str = "") -> "Future[Reading]":
         """Ask for vectors without waiting; as `BatchQueue.submit`."""

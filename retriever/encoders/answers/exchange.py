@@ -106,7 +106,7 @@ def _proxy_error(error: Exception) -> EncoderError:
 async def fetch(
     client: httpx.AsyncClient, url: str, body: Mapping[str, Any] | None = None, most: int | None = None
 ) -> Any:  # noqa: ANN401 - JSON
-    """Return the JSON of a reply of status 200 and of so many bytes at ``most``, `MOST_BYTES` where None; a body is posted.
+    """Return the JSON of a reply of status 200, which has so many bytes at ``most``; a body is posted.
 
     Raises:
         ReplyError: there is none.
