@@ -23,7 +23,18 @@ from transformers import (
     XLMRobertaModel,
 )
 
-from tests.tiny_models import ALPHABET, HIDDEN, TRAINING, around, byte_level, metaspace, save, shape, word_pieces
+from tests.tiny_models import (
+    ALPHABET,
+    HIDDEN,
+    TRAINING,
+    around,
+    byte_level,
+    edit_json,
+    metaspace,
+    save,
+    shape,
+    word_pieces,
+)
 
 SEARCH = "Given a web search query, retrieve relevant passages that answer the query"
 BERT_TOKENS = {"unk_token": "[UNK]", "pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
@@ -73,7 +84,9 @@ def build_qwen3_embedding(folder: Path) -> Path:
     special = {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"}
     save(folder, Qwen3ForCausalLM(config), tokenizer, special)
     prompts = {"query": f"Instruct: {SEARCH}\nQuery:", "document": ""}
-    return modules(folder, "Normalize", pooling="lasttoken", most=64, prompts=prompts)
+    modules(folder, "Normalize", pooling="lasttoken", most=64, prompts=prompts)
+    edit_json(folder / "config.json", architectures=["Qwen3ForCausalLM"])  # as the published folder has it
+    return folder
 
 
 def build_embedding_gemma(folder: Path) -> Path:

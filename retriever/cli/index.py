@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from retriever.cli import output
+from retriever.cli.model_notes import say_encoders
 from retriever.cli.options import DEFAULT_INDEX, DeviceOption, Embedding, EncodingOption, IndexOption, JsonOption
 from retriever.cli.reading import Reading
 from retriever.cli.verdicts import say_verdict
@@ -38,12 +39,11 @@ def index(  # noqa: PLR0913 - one parameter per option
             help="Instruction encoder of a new index: a name, METHOD:BACKBONE or a checkpoint folder.", hidden=True
         ),
     ] = None,
-    plain: Annotated[
+    base: Annotated[
         str | None,
         typer.Option(
-            help="Base encoder of a new index: a sentence-transformers model, or none to use the instruction encoder. "
-            "[default: minilm]",
-            hidden=True,
+            help="Base encoder of a new index: minilm, st:MODEL (docs/bring-your-own.md), or none to use the "
+            "instruction encoder. [default: minilm]",
         ),
     ] = None,
     instruction: Annotated[
@@ -91,13 +91,14 @@ def index(  # noqa: PLR0913 - one parameter per option
     rows = read_documents(
         corpus, id_field=id_field, text_field=text_field, encoding=encoding, options=ReadingOptions(raw=raw)
     )
-    question, base = load_encoders(encoder, plain, new=not is_index(index), device=device)
+    question, plain = load_encoders(encoder, base, new=not is_index(index), device=device)
+    say_encoders(question, plain)
     said = rows.notes
     for note in said:
         output.say(note)
     reading = made(Reading, options, reader=None)
     with (
-        reading.opened(index, device, encoder=question, plain=base) as opened,
+        reading.opened(index, device, encoder=question, plain=plain) as opened,
         output.ProgressLine() as line,
     ):
         report = opened.add(

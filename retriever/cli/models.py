@@ -8,6 +8,7 @@ import typer
 
 from retriever.cli import output
 from retriever.cli.help import Command, Group
+from retriever.cli.model_notes import say_notes
 from retriever.cli.options import DeviceOption, EncodingOption, JsonOption
 from retriever.core.errors import InputError, OutputError, UsageError
 from retriever.core.paths import writing
@@ -46,16 +47,22 @@ def show(
 ) -> None:
     """Load an encoder and show what it is.
 
+    Of a model that did not come with retriever, the command also says what was recognised and what seems wrong.
+
     Example: retriever models show gircse
     """
     from retriever import load_encoder
     from retriever.index.encoding import card
+    from retriever.index.model_notes import notes_on
 
-    properties = card(load_encoder(name))
+    encoder = load_encoder(name)
+    properties, notes = card(encoder), notes_on(encoder)
     if json:
-        output.document(properties)
+        said = {} if notes is None else {"recognised": notes.recognised, "weaknesses": notes.weaknesses}
+        output.document(properties | said)
         return
     output.table(["property", "value"], [[key, value] for key, value in properties.items()])
+    say_notes(notes)
 
 
 @app.command("fetch", cls=Command)

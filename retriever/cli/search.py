@@ -150,7 +150,7 @@ def _header(result: "SearchResult") -> str:
 
 def _read(opened: "Index", result: "SearchResult") -> str:
     """Return how many texts were read under the instruction of a search, of how many."""
-    if result.view is None or result.instruction is None:
+    if result.view is None or result.instruction is None or result.path == "base":
         return ""
     read, texts = opened.texts_read(result.view)
     return f"; read under the question: {read} of {texts}"

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from retriever.cli import output
+from retriever.cli.model_notes import say_encoders
 from retriever.cli.options import DEFAULT_INDEX, DeviceOption, Embedding, IndexOption, JsonOption, refuse
 from retriever.core.requests import IndexType
 from retriever.core.text import printable, shortened
@@ -76,9 +77,9 @@ def reembed(
     encoder: Annotated[
         str | None, typer.Option(help="New instruction encoder: a name, METHOD:BACKBONE or a checkpoint folder.")
     ] = None,
-    plain: Annotated[
+    base: Annotated[
         str | None,
-        typer.Option(help="New base encoder: a sentence-transformers model, or none to use the instruction encoder."),
+        typer.Option(help="New base encoder: minilm, st:MODEL, or none to use the instruction encoder."),
     ] = None,
     rollback: Annotated[bool, typer.Option("--rollback", help="Return to the previous encoders.")] = False,
     forget: Annotated[
@@ -100,7 +101,7 @@ def reembed(
     from retriever.index import reembedding
     from retriever.index.sources.encoders import load_encoders
 
-    named = encoder is not None or plain is not None
+    named = encoder is not None or base is not None
     refuse(
         named + rollback + forget != 1,
         "Give encoders, --rollback or --forget, and only one of these.",
@@ -108,9 +109,10 @@ def reembed(
     )
     indexing = made(Embedding, options).options(device)
     if named:
-        question, base = load_encoders(encoder, plain, new=False, device=device)
+        question, plain = load_encoders(encoder, base, new=False, device=device)
+        say_encoders(question, plain)
         with output.ProgressLine() as line:
-            done = reembedding.reembed(index, question, plain=base, options=indexing, progress=line.show)
+            done = reembedding.reembed(index, question, plain=plain, options=indexing, progress=line.show)
     else:
         done = reembedding.roll_back(index) if rollback else reembedding.forget(index)
     if json:

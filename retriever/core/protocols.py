@@ -312,6 +312,12 @@ class WrappedEncoder(Encoder):
         """Ask the wrapped encoder."""
         return self._encoder.encode_views(texts, instructions, words=words, on_tokens=on_tokens)
 
+    def encode_queries(self, queries: Sequence[str], *, instruction: str = "") -> Embeddings:
+        """Embed queries as texts are embedded; the wrapped encoder does where it has prompts of its own for them."""
+        if self.spec.prompts:
+            return self._encoder.encode_queries(queries, instruction=instruction)
+        return super().encode_queries(queries, instruction=instruction)
+
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Ask the wrapped encoder."""
         return self._encoder.count_tokens(texts)

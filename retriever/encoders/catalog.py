@@ -16,7 +16,8 @@ from retriever.core.registry import nearest, resolve
 from retriever.encoders.answers.places import METHOD as CHAT_METHOD
 from retriever.encoders.checkpoint_config import read_checkpoint_config
 from retriever.encoders.methods import METHODS, SENTENCE_METHODS, EncoderOptions, build
-from retriever.encoders.sources import CONFIG, MANIFEST
+from retriever.encoders.model_options import with_absolute_folder
+from retriever.encoders.sources import CONFIG, MANIFEST, MODULES, WHEELS
 
 if TYPE_CHECKING:
     from retriever.core.protocols import Encoder
@@ -67,7 +68,9 @@ def named() -> dict[str, CatalogEntry]:
 
 
 def resolve_name(name: str) -> str:
-    """Return the name an index stores: ``METHOD:BACKBONE``, ``pretrained:NAME``, or a checkpoint's absolute path.
+    """Return the name an index stores: ``METHOD:BACKBONE``, ``pretrained:NAME``, or a checkpoint's folder.
+
+    Folders are absolute.
 
     Raises:
         EncoderError: nothing of that name is known; the nearest name is suggested.
@@ -82,7 +85,7 @@ def resolve_name(name: str) -> str:
         return entry.spec
     method, colon, backbone = name.partition(":")
     if colon and backbone and (method in _prefixes()):
-        return name
+        return name if backbone in WHEELS else f"{method}:{with_absolute_folder(backbone)}"
     if colon and method == SHIPPED:
         _shipped_folder(backbone)
         return name
@@ -130,27 +133,6 @@ def _shipped_folder(name: str) -> Path:
     return folder
 
 
-def require_sentence_model(name: str) -> None:
-    """Refuse a folder that holds a language model, which would be pooled without ever having been taught to be.
-
-    Raises:
-        EncoderError: it is one.
-    """
-    folder = Path(name).expanduser()
-    config = folder / "config.json"
-    if not config.is_file() or (folder / "modules.json").is_file():
-        return
-    try:
-        kinds = json.loads(config.read_text(encoding="utf-8")).get("architectures") or []
-    except (OSError, ValueError, AttributeError) as error:
-        raise EncoderError(f"{config} cannot be read: {error}.", hint="Name a sentence-transformers model.") from error
-    if any(str(kind).endswith(("ForCausalLM", "LMHeadModel")) for kind in kinds):
-        raise EncoderError(
-            f"{folder} holds a {kinds[0]}, a language model, and no sentence-transformers model.",
-            hint=f"As the instruction encoder it is --encoder METHOD:{name}.",
-        )
-
-
 def load_encoder(
     name: str = DEFAULT, *, device: str = "auto", dtype: str = "auto", **settings: str | int | None
 ) -> "Encoder":
@@ -182,6 +164,11 @@ def load_encoder(
         encoder = build(method, load_backbone(model, device=device, dtype=dtype), options)
     else:
         encoder = load_prompt_checkpoint(config, options, device=device, dtype=dtype)
+    if method == "plain" and (encoder.backbone.source.folder / MODULES).exists():
+        raise EncoderError(
+            f"{model} is a sentence-transformers model, with a pooling and prompts of its own.",
+            hint=f"Say st:{model} to have them used.",
+        )
     encoder.backbone.pack()
     encoder.name = spec
     return encoder

@@ -15,7 +15,7 @@ from typing import Any
 from retriever.core.errors import EncoderError
 from retriever.core.roles import INSTRUCTION, RolePrompts
 from retriever.encoders.model_options import NamedModel
-from retriever.encoders.sources import ModelSource
+from retriever.encoders.sources import MODULES, ModelSource
 
 SEARCH_INSTRUCTION = "Given a web search query, retrieve relevant passages that answer the query"
 """Instruction of a query where none is given, that instructed models were trained with most."""
@@ -148,7 +148,7 @@ def _names(source: ModelSource, config: Mapping[str, Any]) -> Iterator[str]:
 
 def poolings(folder: Path) -> list[str]:
     """Return how a sentence-transformers folder pools tokens; empty where it does not say."""
-    modules = read_json(folder / "modules.json", [])
+    modules = read_json(folder / MODULES, [])
     paths = [module["path"] for module in modules if str(module.get("type")).endswith(".Pooling")]
     modes: list[str] = []
     for path in paths:

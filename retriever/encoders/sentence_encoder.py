@@ -1,6 +1,7 @@
 """Any sentence-transformers model as an encoder, with the prompts that it wants before queries and documents."""
 
 import re
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
@@ -10,19 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from retriever.core.errors import UsageError
+from retriever.core.errors import EncoderError, UsageError
 from retriever.core.fingerprint import json_hash
 from retriever.core.protocols import CHARACTERS_PER_TOKEN, Encoder, EncoderSpec, OnStep, Tuning, refuse_one_string
+from retriever.core.registry import resolve
 from retriever.core.roles import RolePrompts
 from retriever.core.similarity import normalise
 from retriever.core.text import composed, is_blank
-from retriever.core.types import Embeddings, Encoded, Ids
+from retriever.core.types import JSON, Embeddings, Encoded, Ids
 from retriever.encoders.bert.encoder import BertEncoder
 from retriever.encoders.bert.layout import read_layout
 from retriever.encoders.device import pick_device, pick_dtype
 from retriever.encoders.families import role_prompts
 from retriever.encoders.methods import EncoderOptions
 from retriever.encoders.model_options import NamedModel
+from retriever.encoders.refusals import refuse_what_is_none
 from retriever.encoders.sources import ModelSource, find_source
 from retriever.encoders.tokenize import distinct
 
@@ -109,7 +112,7 @@ class SentenceEncoder(Encoder):
                 if on_tokens is not None:
                     on_tokens(sum(lengths[row] for row in read))
             rows[unknown] = by_characters
-            views.append(Encoded(normalise(rows)[positions], [[] for _ in texts]))
+            views.append(Encoded(self._of_length_1(rows)[positions], [[] for _ in texts]))
         return views
 
     def encode_queries(self, queries: Sequence[str], *, instruction: str = "") -> Embeddings:
@@ -120,6 +123,14 @@ class SentenceEncoder(Encoder):
             rows[read] = vectors[:, : self.dim]
         unknown, by_characters = self._unknown(queries)
         rows[unknown] = by_characters
+        return self._of_length_1(rows)
+
+    def _of_length_1(self, rows: Embeddings) -> Embeddings:
+        if not np.isfinite(rows).all():
+            raise EncoderError(
+                f"{self.spec.label} gives vectors that are not numbers.",
+                hint="Its weights are damaged, or too large for their number format: fetch it again, or use float32.",
+            )
         return normalise(rows)
 
     def _read(self, texts: Sequence[str], instruction: str) -> Iterator[tuple[Sequence[int], Embeddings]]:
@@ -174,11 +185,12 @@ def load(name: str, source: str, options: EncoderOptions, *, device: str, dtype:
 
     Raises:
         UsageError: an option was given that it does not have, or more dimensions than it has.
-        EncoderError: the model or its package is missing.
+        EncoderError: the model or its package is missing, or it is no sentence encoder.
     """
     refuse_options(name, options)
     given = NamedModel.parse(source)
     known = find_source(given.name)
+    refuse_what_is_none(known)
     prompts = role_prompts(known, given)
     return SentenceEncoder(known, name=name, prompts=prompts, dim=given.dim, device=device, dtype=dtype)
 
@@ -192,10 +204,12 @@ def refuse_options(name: str, options: EncoderOptions) -> None:
             raise UsageError(problem, hint="Its own modules fix how it pools.")
 
 
-def _identity(prompts: RolePrompts, dim: int | None) -> dict[str, object]:
+def _identity(prompts: RolePrompts, dim: int | None) -> dict[str, JSON]:
     """Return what a fingerprint covers besides method and model; nothing where there is nothing."""
-    said = {"prompts": [prompts.query, prompts.document, prompts.default_instruction]} if prompts else {}
-    return said | ({} if dim is None else {"dim": dim})
+    said: dict[str, JSON] = {} if dim is None else {"dim": dim}
+    if prompts:
+        said["prompts"] = [prompts.query, prompts.document, prompts.default_instruction]
+    return said
 
 
 def _kept(whole: int, dim: int | None, name: str) -> int:
@@ -206,24 +220,30 @@ def _kept(whole: int, dim: int | None, name: str) -> int:
 
 
 class StockModel:
-    """A model read by `SentenceTransformer`, as it is.
+    """A model read by `SentenceTransformer`, as it is; safe for several threads, which take turns.
 
     The number format ``auto`` means float32.
 
     Raises:
         UsageError: there is no such device or number format.
+        RetrieverError: sentence-transformers is not installed.
+        EncoderError: the folder holds no model that can be loaded.
     """
 
     def __init__(self, folder: Path, *, device: str, dtype: str) -> None:
-        from sentence_transformers import SentenceTransformer
+        kind = resolve("sentence_transformers:SentenceTransformer", package="retriever[peers]")
         from transformers.utils import logging
+
+        from retriever.encoders.backbone import readable
 
         logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         place = pick_device(device)
         number_format = pick_dtype("float32" if dtype == "auto" else dtype, place)
-        self._model: Any = SentenceTransformer(
-            str(folder), device=str(place), model_kwargs={"dtype": number_format}, local_files_only=True
-        )
+        with readable(folder):
+            self._model: Any = kind(
+                str(folder), device=str(place), model_kwargs={"dtype": number_format}, local_files_only=True
+            )
+        self._turns = threading.Lock()  # its tokenizer cannot serve two threads at once
         self.dim: int = self._model.get_embedding_dimension() or 0
         self.dtype = str(number_format).removeprefix("torch.")
         # A model of other units than tokens (a bag of words, say) has no tokenizer that counts, and no limit.
@@ -247,7 +267,17 @@ class StockModel:
         for start in range(0, len(order), BATCH_SIZE):
             batch = order[start : start + BATCH_SIZE].tolist()
             chosen = [texts[row] for row in batch]
-            yield batch, encode(chosen, prompt=prompt, batch_size=BATCH_SIZE, show_progress_bar=False)
+            with self._turns:
+                vectors = encode(chosen, prompt=prompt, batch_size=BATCH_SIZE, show_progress_bar=False)
+            yield batch, vectors
+
+    @property
+    def ends_texts(self) -> bool:
+        """Whether the tokenizer puts a token behind each text; True where there is no tokenizer to ask."""
+        if self._tokenizer is None:
+            return True
+        whole: list[int] = self._tokenizer("x")["input_ids"]
+        return whole[-1:] != self._ids(self._tokenizer, ["x"])[0][-1:]
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each text, uncut; estimated from its length where the model has no tokenizer to ask."""
@@ -263,7 +293,8 @@ class StockModel:
         return [not row or any(token != unknown for token in row) for row in self._ids(self._tokenizer, texts)]
 
     def _ids(self, tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:  # noqa: ANN401 - it has no common type
-        encoded = tokenizer(list(texts), add_special_tokens=False, truncation=False, verbose=False)
+        with self._turns:
+            encoded = tokenizer(list(texts), add_special_tokens=False, truncation=False, verbose=False)
         return list(encoded["input_ids"])
 
 

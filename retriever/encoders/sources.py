@@ -22,6 +22,8 @@ from retriever.core.paths import ANOTHER_CACHE, cache_dir, new_folder, writing
 
 CONFIG = "retriever.json"
 MANIFEST = "manifest.json"
+MODULES = "modules.json"
+"""File that says of a folder that it is a sentence-transformers model."""
 WEIGHT_PATTERNS = ("*.safetensors", "*.safetensors.index.json")
 TOKENIZER_PATTERNS = ("tokenizer*.json", "tokenizer.model", "vocab.*", "merges.txt", "special_tokens_map.json")
 
@@ -75,8 +77,8 @@ def find_source(name: str) -> ModelSource:
 def folder_digest(folder: Path) -> str:
     """Return the hash over a folder's weights, tokenizer and config, and a sentence-transformer's modules."""
     patterns = [*WEIGHT_PATTERNS, *TOKENIZER_PATTERNS, "config.json"]
-    if (folder / "modules.json").exists():
-        modules = ("modules.json", "config_sentence_transformers.json", "sentence_*_config.json", "[0-9]*_*/*")
+    if (folder / MODULES).exists():
+        modules = (MODULES, "config_sentence_transformers.json", "sentence_*_config.json", "[0-9]*_*/*")
         patterns += modules  # a module's files lie in a folder such as 1_Pooling
     files = {path for pattern in patterns for path in folder.glob(pattern) if path.is_file()}
     return json_hash({path.relative_to(folder).as_posix(): file_hash(path) for path in sorted(files)})

@@ -76,7 +76,9 @@ def general_score(encoder: Encoder, *, seed: int = 0) -> GeneralScore:
     firsts, seconds = [pair.first for pair in texts.pairs], [pair.second for pair in texts.pairs]
     vectors = encoder.encode([*documents, *queries, *firsts, *seconds])
     ends = np.cumsum([len(documents), len(queries), len(firsts)])
-    retrieval = _retrieval(texts, *np.split(vectors, ends)[:2], seed=seed)
+    searched, asked = np.split(vectors, ends)[:2]
+    asked = encoder.encode_queries(queries) if encoder.spec.prompts else asked
+    retrieval = _retrieval(texts, searched, asked, seed=seed)
     similarity = _similarity(texts, *np.split(vectors, ends)[2:], seed=seed)
     mean = combine(TASK, "mean", [retrieval, similarity], lambda values: values.mean(axis=0), headline=True, note=_NOTE)
     return GeneralScore(retrieval, similarity, mean)

@@ -18,7 +18,7 @@ VIEW_SETTINGS = ("fingerprint", "pooling", "steps", "look_ahead", "dtype")
 _UNSAID: Mapping[str, JSON] = {"pooling": "", "dtype": "float32"}
 """Values in a view's key where a description says nothing."""
 
-REEMBED = "`retriever reembed --encoder NAME` (or `--plain NAME`, for the base encoder) embeds the index with another"
+REEMBED = "`retriever reembed --encoder NAME` (or `--base NAME`, for the base encoder) embeds the index with another"
 
 OnTexts = Callable[[int, int], None]
 """Called with texts read, about, and texts there are; what it raises ends the reading."""
@@ -109,6 +109,7 @@ def card(encoder: Encoder) -> dict[str, JSON]:
         **describe(encoder),
         "max_text_tokens": spec.max_text_tokens,
         "default_instruction": spec.default_instruction or None,
+        **({"query_prompt": spec.prompts.query, "document_prompt": spec.prompts.document} if spec.prompts else {}),
         **({} if spec.trained is None else {"look_ahead_trained": spec.trained}),
     }
 

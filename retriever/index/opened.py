@@ -27,6 +27,7 @@ from retriever.index.sources.encoders import (
     Encoders,
     encoder_descriptions,
     load_base,
+    paired,
 )
 from retriever.store.database import DATABASE, Store, identity_of
 from retriever.store.lock import LOCK_NAME, WriterLock
@@ -161,7 +162,8 @@ class Opened(Closing):
                 for encoder, description in ((self._given, known.question), (given, known.plain)):
                     if encoder is not None and description is not None:
                         encoding.check_fingerprint(encoder, description)
-                encoders = Encoders(known, self._load, self._given, given)  # holds no bound method: no cycle
+                question = self._given or (given if known.plain is None else None)
+                encoders = Encoders(known, self._load, question, given)  # holds no bound method: no cycle
                 self._sources = Sources(self.store, encoders)
             return self._sources
 
@@ -187,7 +189,7 @@ class Opened(Closing):
             has = "no base encoder" if known.plain is None else f"the base encoder {known.plain.get('name')}"
             raise EncoderMismatchError(
                 f"{self.path} has {has}.",
-                hint="`retriever reembed --plain NAME` gives it another one, `--plain none` takes it away.",
+                hint="`retriever reembed --base NAME` gives it another one, `--base none` takes it away.",
             )
 
     def limited(self, limits: ReadingLimits) -> "Opened":
@@ -228,6 +230,7 @@ class Opened(Closing):
 
     def _adopt(self) -> None:
         """Make the encoders at hand the index's own."""
+        self._given, self._given_plain = paired(self._given, self._given_plain)
         if self._given is None:
             from retriever.encoders import catalog
 

@@ -61,7 +61,7 @@ def command(tmp_path):
 def started(command, tmp_path):
     """Serve an index of one document in a process of its own; give it and its address."""
     (tmp_path / "corpus.jsonl").write_text('{"id": "first", "text": "The kettle broke."}\n')
-    indexing = command("index", "corpus.jsonl", "--index", "indexes/reviews", "--plain", "none")
+    indexing = command("index", "corpus.jsonl", "--index", "indexes/reviews", "--base", "none")
     assert indexing.wait(120) == 0, indexing.stderr.read()
     process = command("serve", "--indexes", "indexes", "--port", "0")
     line = process.stderr.readline()

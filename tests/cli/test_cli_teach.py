@@ -107,8 +107,7 @@ def tunable(run, monkeypatch, write):
         return Tunable(name) if name == "st:tunable" else KeywordEncoder("keywords" if name == "default" else name)
 
     monkeypatch.setattr("retriever.encoders.catalog.load_encoder", load)
-    monkeypatch.setattr("retriever.encoders.catalog.require_sentence_model", lambda source: None)
-    assert run("index", write(ROWS), "--plain", "st:tunable").code == 0
+    assert run("index", write(ROWS), "--base", "st:tunable").code == 0
     write([{"id": row["id"], "answer": answer(row["text"])} for row in ROWS[:6]], "examples.jsonl")
     return run
 

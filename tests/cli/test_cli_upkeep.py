@@ -180,17 +180,15 @@ def test_an_index_changes_its_encoder_and_back(indexed):
 
 
 def test_an_index_gives_its_plain_reader_away_and_takes_it_back(indexed):
-    made = indexed("reembed", "--plain", "none", "--json").document
+    made = indexed("reembed", "--base", "none", "--json").document
     assert (made["encoder"], made["plain"], made["embedded"]) == ("keywords", None, 5)
     assert "base encoder" not in indexed("status").out
-    back = indexed("reembed", "--plain", "minilm", "--json").document
+    back = indexed("reembed", "--base", "minilm", "--json").document
     assert (back["plain"], back["embedded"]) == ("st:all-minilm-l6-v2", 0)
     assert "base encoder st:all-minilm-l6-v2, fingerprint " in indexed("status").out
-    assert indexed("reembed", "--plain", "minilm").failed_with(2, "keywords and st:all-minilm-l6-v2 already")
-    assert indexed("reembed", "--plain", "gircse").failed_with(1, "it reads texts under an instruction")
-    assert indexed("index", "corpus.jsonl", "--plain", "none").failed_with(
-        1, "has the base encoder st:all-minilm-l6-v2"
-    )
+    assert indexed("reembed", "--base", "minilm").failed_with(2, "keywords and st:all-minilm-l6-v2 already")
+    assert indexed("reembed", "--base", "gircse").failed_with(1, "it reads texts under an instruction")
+    assert indexed("index", "corpus.jsonl", "--base", "none").failed_with(1, "has the base encoder st:all-minilm-l6-v2")
 
 
 def test_no_workers_are_wrong_usage(indexed):

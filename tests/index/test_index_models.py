@@ -83,7 +83,7 @@ def test_an_index_of_an_older_shipped_model_says_to_index_again(made, tmp_path, 
         with pytest.raises(EncoderMismatchError, match="The index was made by pretrained:default") as caught:
             index.search("toy", instruction="What is it?", mode="dense")
         assert (
-            "ships a newer model: `retriever reembed --encoder NAME` (or `--plain NAME`, for the base encoder) embeds "
+            "ships a newer model: `retriever reembed --encoder NAME` (or `--base NAME`, for the base encoder) embeds "
             "the index with another, or install" in caught.value.hint
         )
         assert len(index.search("toy", mode="lexical").hits) == 1

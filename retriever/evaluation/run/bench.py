@@ -230,6 +230,9 @@ class _UnderInstruction(WrappedEncoder):
         own = [self._instruction for _ in instructions]
         return super().encode_views(texts, own, words=words, on_tokens=on_tokens)
 
+    def encode_queries(self, queries: Sequence[str], *, instruction: str = "") -> Embeddings:
+        return super().encode_queries(queries, instruction=self._instruction)
+
 
 def _corpus_hash(documents: Sequence[Document]) -> str:
     """Hash the ids and texts of a corpus in their order; 64 hex digits, equal for two corpora where these are."""

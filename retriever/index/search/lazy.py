@@ -6,7 +6,7 @@ under the instruction, as far as a token budget reaches.
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import chain, islice, zip_longest
 
 import numpy as np
@@ -123,11 +123,12 @@ def as_vectors(
     ``weighed`` is whether the base encoder's cosine counts under the instruction, which ``source`` serves.
     """
     beside = source.root != sources.base and of_one_encoder(sources.base, source.root)
+    encode = partial(encode_queries, documents=request.like is not None)
     if beside and not weighed:
-        plain, under, vectors = encode_queries([sources.base, source.root, source], texts, request.steps)
+        plain, under, vectors = encode([sources.base, source.root, source], texts, request.steps)
         return Queries(sources, source, base, plain, under, lambda: vectors)
-    shown = cache(lambda: encode_queries([source], texts, request.steps)[0])
-    (plain,) = encode_queries([sources.base], plain_queries(texts, request) if weighed else texts)
+    shown = cache(lambda: encode([source], texts, request.steps)[0])
+    (plain,) = encode([sources.base], plain_queries(texts, request) if weighed else texts)
     return Queries(sources, source, base, plain, shown() if beside else None, shown)
 
 

@@ -160,12 +160,13 @@ class Searcher:
     def _by_vectors(self, search: Asked, now: Asked, pool: Found) -> Round:
         """Answer from the view that serves the instruction; where that lacks most texts, from the base view."""
         request, sources = now.request, self._sources()
-        source = sources.of(request.instruction or "")
+        source = sources.searched(request)
         base, view = sources.base, self._views.of(sources, source)
         weighed = source.evidence and request.like is None
         whole = view is not None and (source == base or view.coverage(pool.allowed) == 1)
         if view is not None and whole and self._judged(source, request) is None:
-            (vectors,) = encode_queries([source], now.queries, request.steps)
+            like = request.like is not None
+            (vectors,) = encode_queries([source], now.queries, request.steps, documents=like)
             if weighed:
                 pool = replace(pool, beside=self._ranker.beside(now, sources, pool))
             return self._answered(now, self._ranker.in_view(now, source, view, vectors, pool))

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from retriever.core.errors import IndexDamagedError
+from retriever.core.requests import SearchRequest
 from retriever.core.text import normal_instruction
 from retriever.core.types import Ids
 from retriever.index.encoding import Loader, load_described
 from retriever.index.sources.answers import Answers
 from retriever.index.sources.encoders import Encoders, encoder_descriptions
-from retriever.index.sources.read import Plain, Question
+from retriever.index.sources.read import Instructed, Plain, Question
 from retriever.index.sources.source import Context, Source
 from retriever.index.sources.taught import Taught, Tuned
 from retriever.store.connection import REPAIR
@@ -69,6 +70,17 @@ class Sources:
     def of(self, instruction: str) -> Source:
         """Return the source that serves an instruction: one that is stored, else what is read under it."""
         return self.active(instruction) or self.read(instruction)
+
+    def searched(self, request: SearchRequest) -> Source:
+        """Return the source that a search goes by: what serves its instruction.
+
+        An encoder that follows instructions in queries has read the texts already, in the base view. Documents like one
+        (``like``) are compared as the instruction has them read.
+        """
+        source = self.of(request.instruction or "")
+        if self.encoders.separate or not isinstance(source, Question) or request.like is not None:
+            return source
+        return Instructed(self.base, source.instruction) if source.encoder.spec.prompts.instructed else source
 
     @property
     def base(self) -> Source:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, Self
 
-from retriever.core.errors import EncoderError
+from retriever.core.errors import EncoderError, UsageError
 from retriever.core.protocols import Encoder, Tuning
 from retriever.core.types import JSON
 from retriever.index.encoding import Loader, belongs, described_key, load_described, view_key
@@ -104,8 +104,28 @@ def load_base(name: str = DEFAULT_BASE, *, device: str = "auto") -> Encoder:
             f"{name} cannot be the base encoder: it reads texts under an instruction.",
             hint=f"Name a sentence-transformers model, such as {DEFAULT_BASE}, or none.",
         )
-    catalog.require_sentence_model(resolved.removeprefix(_SENTENCE_ENCODERS))
     return catalog.load_encoder(resolved, device=device)
+
+
+def paired(question: Encoder | None, base: BaseEncoder | None) -> tuple[Encoder | None, BaseEncoder | None]:
+    """Return the encoders that somebody chose for an index as it has them.
+
+    One that follows instructions in queries has read the texts already where it fills the base view. So it is the only
+    one, unless another follows instructions.
+
+    Raises:
+        UsageError: it is to follow instructions against the base view of another.
+    """
+    if question is None:
+        return (base, "none") if isinstance(base, Encoder) and base.spec.prompts.instructed else (None, base)
+    if not question.spec.prompts.instructed:
+        return question, base
+    if isinstance(base, Encoder) and base.fingerprint != question.fingerprint:
+        raise UsageError(
+            f"{question.spec.label} follows instructions in queries, on texts that it has read itself.",
+            hint=f"Make it the base encoder: --base {question.spec.label}.",
+        )
+    return question, "none"
 
 
 def load_encoders(
@@ -125,14 +145,18 @@ def load_encoders(
     """
     from retriever.encoders import catalog
 
-    chosen = catalog.load_encoder(question or catalog.DEFAULT, device=device) if question or new else None
-    if plain is None and new and chosen is not None:
-        plain = "none" if chosen.spec.name.startswith(_SENTENCE_ENCODERS) else DEFAULT_BASE
-    if plain is None:
-        return chosen, None
-    if plain == "none":
-        return chosen, "none"
-    return chosen, load_base(plain, device=device)
+    base: BaseEncoder | None = "none" if plain == "none" else None
+    if plain is not None and plain != "none":
+        base = load_base(plain, device=device)
+    chosen = catalog.load_encoder(question, device=device) if question else None
+    chosen, base = paired(chosen, base)
+    if not new:
+        return chosen, base
+    chosen = chosen or catalog.load_encoder(device=device)
+    if base is None:
+        alone = chosen.spec.name.startswith(_SENTENCE_ENCODERS)
+        base = "none" if alone else load_base(device=device)
+    return chosen, base
 
 
 class Encoders:

@@ -52,10 +52,13 @@ def encode_texts(sources: Sequence[Source], texts: Sequence[str]) -> list[Embedd
     return [_combined(source, known) for source in sources]
 
 
-def encode_queries(sources: Sequence[Source], queries: Sequence[str], steps: int | None = None) -> list[Embeddings]:
+def encode_queries(
+    sources: Sequence[Source], queries: Sequence[str], steps: int | None = None, *, documents: bool = False
+) -> list[Embeddings]:
     """Embed queries for each of some sources, as its encoder reads queries: (n, dim) each.
 
-    ``steps`` is K for the encoder that reads for the last source; None for its own.
+    ``steps`` is K for the encoder that reads for the last source; None for its own. An encoder that has prompts reads
+    queries that are ``documents`` as such.
 
     Raises:
         EncoderError: it has no steps.
@@ -64,8 +67,9 @@ def encode_queries(sources: Sequence[Source], queries: Sequence[str], steps: int
     last = sources[-1].root
     for group in by_encoder(_with_needs(sources)):
         encoder = with_steps(group[0].encoder, steps) if last in group else group[0].encoder
+        read = encoder.encode if documents and encoder.spec.prompts else encoder.encode_queries
         for source in group:
-            known[source] = encoder.encode_queries(queries, instruction=source.instruction)
+            known[source] = read(queries, instruction=source.query_instruction)
     return [_combined(source, known) for source in sources]
 
 

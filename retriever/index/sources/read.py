@@ -31,6 +31,19 @@ class Plain(Source):
         return describe(self.encoder)
 
 
+class Instructed(Plain):
+    """The base view for queries under an instruction, by an encoder that follows it in the query alone."""
+
+    def __init__(self, base: Source, instruction: str) -> None:
+        super().__init__(base.context, base.key, view=base.view)
+        self._asked = instruction
+
+    @property
+    def query_instruction(self) -> str:
+        """The instruction that queries are read under."""
+        return self._asked
+
+
 class Question(Plain):
     """Texts as the instruction encoder reads them under a question."""
 

@@ -104,6 +104,11 @@ class Source(ABC):
         return self.key.instruction
 
     @property
+    def query_instruction(self) -> str:
+        """The instruction that queries are read under."""
+        return self.instruction
+
+    @property
     def root(self) -> "Source":
         """The source of the view whose texts it has: its own, where it is made of no view of a question."""
         first = self.needs[0] if self.needs else None

@@ -116,7 +116,7 @@ def learn_question(run: TeachingRun, question: Source, examples: FoundExamples, 
     if tune and not encoders.separate:
         raise EncoderError(
             "This index has no base encoder of its own to fine-tune.",
-            hint="`retriever reembed --plain NAME` gives it one.",
+            hint="`retriever reembed --base NAME` gives it one.",
         )
     Indexer(store, sources, [question], progress=run.progress, lazy=True).fill(run.run_id, examples.content_ids)
     lesson = _lesson(sources, question, base, examples)
