@@ -219,6 +219,7 @@ class Index(Closing):
             views.note_use(result.view for result in results if result.view is not None)
             yield [views.calibration.rated(self._with_verdict(result)) for result in results]
         views.shrink()
+        self._opened.budget.save()
 
     def _queries(self, requests: Sequence[SearchRequest]) -> tuple[list[str], SearchRequest]:
         """Return the texts that are looked for, and the options of all requests."""

@@ -240,6 +240,21 @@ class Encoder(ABC):
         """Return the encoder as it sends texts through a door; itself where texts stay in this process."""
         return self
 
+    def memory(self) -> JSON:
+        """Return what an index keeps to recognise the model by; None where the fingerprint does that alone."""
+        return None
+
+    def known_as(self, description: Mapping[str, JSON]) -> "Encoder":
+        """Return the encoder as an index describes it; itself where the index holds no `memory` to know it by.
+
+        An encoder with such a memory is asked nothing yet. Whether it is still the same shows at its first vector, and
+        `EncoderMismatchError` is raised where it is not.
+
+        Raises:
+            EncoderMismatchError: it is to read texts in another way.
+        """
+        return self
+
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of every text, however long; an estimate from its length unless overridden."""
         return [1 + len(text) // CHARACTERS_PER_TOKEN for text in texts]
@@ -330,6 +345,15 @@ class WrappedEncoder(Encoder):
         """Wrap the encoder as it sends texts through a door; this one where texts stay in this process."""
         sent = self._encoder.through(door)
         return self if sent is self._encoder else self._around(sent)
+
+    def memory(self) -> JSON:
+        """Ask the wrapped encoder."""
+        return self._encoder.memory()
+
+    def known_as(self, description: Mapping[str, JSON]) -> Encoder:
+        """Wrap the encoder as an index describes it; this one where the index holds no memory of it."""
+        known = self._encoder.known_as(description)
+        return self if known is self._encoder else self._around(known)
 
     def reconfigured(self, **changes: str | int | None) -> Self:
         """Wrap the reconfigured encoder in the same way."""

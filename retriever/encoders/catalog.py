@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 from retriever.core.errors import CheckpointError, EncoderError, UsageError
 from retriever.core.fingerprint import file_hash
 from retriever.core.paths import config_dir, make_folder, write_whole
-from retriever.core.registry import nearest, resolve
+from retriever.core.registry import nearest, require_extra, resolve
+from retriever.encoders.answers.places import ENCODERS, endpoint_name
 from retriever.encoders.answers.places import METHOD as CHAT_METHOD
 from retriever.encoders.checkpoint_config import read_checkpoint_config
-from retriever.encoders.methods import METHODS, SENTENCE_METHODS, EncoderOptions, build
+from retriever.encoders.methods import ENDPOINT_ENCODER, METHODS, SENTENCE_METHODS, EncoderOptions, build
 from retriever.encoders.model_options import with_absolute_folder
 from retriever.encoders.sources import CONFIG, MANIFEST, MODULES, WHEELS
 
@@ -68,9 +69,9 @@ def named() -> dict[str, CatalogEntry]:
 
 
 def resolve_name(name: str) -> str:
-    """Return the name an index stores: ``METHOD:BACKBONE``, ``pretrained:NAME``, or a checkpoint's folder.
+    """Return the name an index stores: ``METHOD:BACKBONE``, ``pretrained:NAME``, ``http:URL#MODEL``, or a folder.
 
-    Folders are absolute.
+    The folder is a checkpoint's; folders are absolute.
 
     Raises:
         EncoderError: nothing of that name is known; the nearest name is suggested.
@@ -83,6 +84,8 @@ def resolve_name(name: str) -> str:
         return f"{SHIPPED}:{name}"
     if entry := CATALOG.get(name):
         return entry.spec
+    if endpoint := endpoint_name(name):
+        return endpoint
     method, colon, backbone = name.partition(":")
     if colon and backbone and (method in _prefixes()):
         return name if backbone in WHEELS else f"{method}:{with_absolute_folder(backbone)}"
@@ -112,7 +115,7 @@ def resolve_name(name: str) -> str:
 def checkpoint_folder(spec: str) -> Path | None:
     """Return the checkpoint folder behind a resolved name, or None where it names a method and a backbone."""
     method, colon, rest = spec.partition(":")
-    if colon and method in _prefixes():
+    if colon and method in (ENCODERS, *_prefixes()):
         return None
     return _shipped_folder(rest) if colon and method == SHIPPED else Path(spec)
 
@@ -151,6 +154,10 @@ def load_encoder(
     """
     options = EncoderOptions(**{field: value for field, value in settings.items() if value is not None})  # type: ignore[arg-type]
     spec = resolve_name(name)
+    if spec.startswith(f"{ENCODERS}:"):
+        require_extra("chat")
+        remote: Encoder = resolve(ENDPOINT_ENCODER)(spec, options)
+        return remote
     folder = checkpoint_folder(spec)
     config = None if folder is None else read_checkpoint_config(folder)
     method, _, model = spec.partition(":") if config is None else (config.method, "", config.backbone)

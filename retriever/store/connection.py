@@ -175,8 +175,13 @@ class Connections:
             self._local.reading = False
             self.rows("ROLLBACK")
 
+    @property
+    def reading(self) -> bool:
+        """Whether this thread is in a snapshot."""
+        return bool(getattr(self._local, "reading", False))
+
     def _require_no_snapshot(self) -> None:
-        if getattr(self._local, "reading", False):
+        if self.reading:
             raise RuntimeError("a snapshot only reads: what is written in it would not last")
 
     @contextmanager

@@ -91,45 +91,35 @@ class EndpointEncoder(Encoder):
             prompts=identity.prompts,
         )
 
-    @property
-    def identity(self) -> Identity:
-        """What an index keeps to recognise the model by."""
-        return self._identity or self._met()
-
     def through(self, door: Door) -> Self:
         """Return the encoder with a door of its own, which texts are sent through."""
         other = copy(self)
         other._door = door
         return other
 
-    def known_as(self, fingerprint: str, stored: JSON) -> Self:
-        """Return the encoder as an index describes it, to which the model has to keep; nothing is sent.
+    def memory(self) -> JSON:
+        """Return the probes' vectors, and the prompts."""
+        return (self._identity or self._met()).to_json()
+
+    def known_as(self, description: Mapping[str, JSON]) -> Self:
+        """Return the encoder as an index describes it, with a door that is shut; see `Encoder.known_as`.
 
         Raises:
-            EncoderMismatchError: the name asks for other prompts or dimensions.
+            EncoderMismatchError: its name asks for other prompts or dimensions.
         """
-        identity = Identity.from_description(fingerprint, stored)
-        other, given = copy(self), self._given
-        asks = given.query is not None or given.document is not None
-        if (asks and _texts(self._prompts) != _texts(identity.prompts)) or given.dim not in (None, identity.dim):
+        stored, given = description.get("memory"), self._given
+        if stored is None or description["name"] != self.name:
+            return self
+        identity = Identity.from_description(str(description["fingerprint"]), stored)
+        prompts = given.query is not None or given.document is not None
+        if (prompts and _texts(self._prompts) != _texts(identity.prompts)) or given.dim not in (None, identity.dim):
             raise EncoderMismatchError(
                 f"The index was made with other prompts or dimensions than those of {self.name}.",
                 hint="Open it without naming an encoder, or `retriever reembed` with this one.",
             )
+        other = self.through(ShutDoor())
         other._identity = identity
         return other
-
-    def like_one_of(self, known: Sequence[tuple[str, JSON]]) -> Self:
-        """Return the encoder with the fingerprint of the first of some descriptions that the model keeps to, if any."""
-        met = self._met()
-        for fingerprint, stored in known:
-            identity = Identity.from_description(fingerprint, stored)
-            same = _texts(identity.prompts) == _texts(met.prompts) and identity.own == met.own
-            if same and not identity.differs(met.probes):
-                other = copy(self)
-                other._identity = identity
-                return other
-        return self
 
     def encode_views(
         self,
@@ -159,7 +149,7 @@ class EndpointEncoder(Encoder):
 
     def _calls(self, texts: Sequence[str], instruction: str, *, queries: bool) -> list[Call]:
         """Return the calls for texts of a role."""
-        identity = self.identity
+        identity = self._identity or self._met()
         prompts, beside = identity.prompts, ""
         if identity.own and not prompts.instructed:
             beside, instruction = instruction.strip(), ""
@@ -175,7 +165,7 @@ class EndpointEncoder(Encoder):
             if on_tokens is not None:
                 on_tokens(0 if call is None else sum(self.count_tokens(call.texts)))
 
-        calls, identity = [call for group in groups for call in group], self.identity
+        calls, identity = [call for group in groups for call in group], self._identity or self._met()
         if self._served.probes is None:
             with self._served.lock:
                 if self._served.probes is None:  # nobody else has asked for them meanwhile
@@ -230,9 +220,3 @@ def load(name: str, options: EncoderOptions) -> EndpointEncoder:
     """
     refuse_options(name, options)
     return EndpointEncoder(name)
-
-
-def described(name: str, description: Mapping[str, JSON]) -> EndpointEncoder:
-    """Return the encoder that an index describes under a name; it sends nothing before `EndpointEncoder.through`."""
-    encoder = EndpointEncoder(name).known_as(str(description["fingerprint"]), description.get("endpoint"))
-    return encoder.through(ShutDoor())
