@@ -52,9 +52,7 @@ class Reading:
     max_tokens: int | None = option(None, "Most tokens to send and receive in this run, about.", advanced=True)
     max_minutes: float | None = option(None, "Most minutes to use a language model in this run.", advanced=True)
     seconds_a_call: int | None = option(None, "Seconds that a call of a language model may take.", advanced=True)
-    yes: bool = option(
-        False, "Allow hosts that are named, or that the index names, to get texts of it, now and later."
-    )
+    yes: bool = option(False, "Allow hosts that are named, or that the index names, to get texts of it, now and later.")
     allow_http: bool = option(False, "Accept an unencrypted connection to such a host.", advanced=True)
 
     @property

@@ -80,9 +80,7 @@ def reembed(
     ] = None,
     base: Annotated[
         str | None,
-        typer.Option(
-            help="New base encoder: minilm, st:MODEL, http:URL#MODEL, or none for the instruction encoder."
-        ),
+        typer.Option(help="New base encoder: minilm, st:MODEL, http:URL#MODEL, or none for the instruction encoder."),
     ] = None,
     rollback: Annotated[bool, typer.Option("--rollback", help="Return to the previous encoders.")] = False,
     forget: Annotated[

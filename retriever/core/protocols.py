@@ -101,7 +101,7 @@ class Door(Protocol):
         ...
 
     def send(self, texts: int) -> None:
-        """Count texts that are about to be sent.
+        """Count texts that are about to be sent; a number below 0 takes back what was counted and not sent.
 
         Raises:
             ReadingLimitError: they are more than a limit leaves; nothing is counted.

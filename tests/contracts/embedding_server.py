@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-DIM = 24
+DIM = 512
 
 
 def vector(text, dim=DIM):
@@ -78,7 +78,8 @@ class EmbeddingModel:
             {"object": "embedding", "index": place, "embedding": self.vector(text)[:dim]}
             for place, text in enumerate(texts)
         ]
-        return {"object": "list", "data": data, "model": request["model"], "usage": {"prompt_tokens": len(texts)}}
+        tokens = sum(1 + len(text) // 4 for text in texts)
+        return {"object": "list", "data": data, "model": request["model"], "usage": {"prompt_tokens": tokens}}
 
 
 class Handler(BaseHTTPRequestHandler):

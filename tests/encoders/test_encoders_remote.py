@@ -106,7 +106,7 @@ def test_several_calls_are_in_flight_and_no_more_than_eight(model, load):
         (lambda reply, _: with_vector(reply, [0.0] * DIM), "a vector of zeros"),
         (lambda reply, _: with_vector(reply, [1.0] * (DIM - 1)), "not equally long"),
         (lambda reply, _: with_vector(reply, "AAAA"), "no lists of numbers"),
-        (lambda reply, _: {**reply, "data": [{**row, "embedding": [1.0, 2.0]} for row in reply["data"]]}, "not of 24"),
+        (lambda reply, _: {**reply, "data": [{**row, "embedding": [1.0, 2.0]} for row in reply["data"]]}, "not of 512"),
         (lambda reply, _: {"object": "list"}, "sent no embeddings"),
         (Refusal(401, f"Incorrect API key: {KEY}"), "refused access with status 401"),
         (Refusal(404, "no such model"), "there is no embeddings endpoint"),
@@ -185,7 +185,7 @@ def test_dimensions_are_asked_for_and_the_server_has_to_give_them(model, load):
     assert encoder.dim == 8 and encoder.encode(["a kettle"]).shape == (1, 8)
     assert [request["dimensions"] for request in model.sent] == [8, 8]
     model.always = lambda reply, _: {"data": [{"embedding": vector("x")} for _ in reply["data"]]}
-    with pytest.raises(EndpointError, match="vectors of 24 numbers, not of 8"):
+    with pytest.raises(EndpointError, match="vectors of 512 numbers, not of 8"):
         load("tiny,dim=8").encode(["a"])
 
 
@@ -264,8 +264,8 @@ def test_an_encoder_that_was_described_asks_nothing_before_its_first_text_and_th
         load_described(description).encode_queries(["a kettle"])
     assert "reembed" in raised.value.hint
     forget_endpoints()
-    model.vector = lambda text: vector(text, 32)
-    with pytest.raises(EncoderMismatchError, match="32 numbers now, and had 24"):
+    model.vector = lambda text: vector(text, 256)
+    with pytest.raises(EncoderMismatchError, match="256 numbers now, and had 512"):
         load_described(description).encode_queries(["a kettle"])
 
 

@@ -14,7 +14,7 @@ import httpx
 import numpy as np
 from anyio.from_thread import start_blocking_portal
 
-from retriever.core.errors import EncoderError, EndpointError
+from retriever.core.errors import EncoderError, EndpointError, ReadingLimitError
 from retriever.core.protocols import Door
 from retriever.core.similarity import normalise
 from retriever.core.types import JSON, Embeddings
@@ -156,8 +156,13 @@ class Caller:
 
     async def _ask(self, client: httpx.AsyncClient, call: Call) -> Embeddings:
         """Return the vectors of a call's texts; one that is too large is sent in halves, a text that is, shortened."""
-        self.door.send(len(call.texts))
-        return await self._in_parts(client, call)
+        texts = len(call.texts)
+        self.door.send(texts)
+        try:
+            return await self._in_parts(client, call)
+        except ReadingLimitError:  # of tokens, which are counted after the texts
+            self.door.send(-texts)
+            raise
 
     async def _in_parts(self, client: httpx.AsyncClient, call: Call) -> Embeddings:
         try:

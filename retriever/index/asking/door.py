@@ -52,7 +52,7 @@ class TextDoor:
             self.budget().begin()
 
     def send(self, texts: int) -> None:
-        """Count texts that are about to be sent.
+        """Count texts that are about to be sent, or take some back that were not.
 
         Raises:
             ReadingLimitError: they are more than a limit leaves; nothing is counted.

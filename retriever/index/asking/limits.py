@@ -125,21 +125,27 @@ class Budget:
         return max(0, min(most)) if most else None
 
     def send(self, texts: int) -> None:
-        """Count texts that are about to be sent to an encoder's endpoint.
+        """Count texts that are about to be sent to an encoder's endpoint; a number below 0 takes some back.
 
         Raises:
             ReadingLimitError: they are more than a limit leaves, or its minutes are over; nothing is counted.
         """
-        limits = self.limits
         with self._lock:
-            if limits.texts is not None and self.spent.embedded + texts > limits.texts:
-                raise _reached(f"{limits.texts} texts of a reading")
-            if limits.day_texts is not None and self._texts_today + self._unsaved_texts + texts > limits.day_texts:
-                raise _reached(f"{limits.day_texts} texts of a day")
-            if limits.minutes is not None and time.monotonic() >= (self._began or 0.0) + 60 * limits.minutes:
-                raise _reached(f"{limits.minutes:g} minutes of a reading")
+            if texts > 0 and (limit := self._in_the_way(texts)):
+                raise _reached(limit)
             self.spent.embedded += texts
             self._unsaved_texts += texts
+
+    def _in_the_way(self, texts: int) -> str:
+        """Return the limit that does not let so many more texts be sent; empty for none."""
+        limits, today = self.limits, self._texts_today + self._unsaved_texts
+        if limits.texts is not None and self.spent.embedded + texts > limits.texts:
+            return f"{limits.texts} texts of a reading"
+        if limits.day_texts is not None and today + texts > limits.day_texts:
+            return f"{limits.day_texts} texts of a day"
+        if limits.minutes is not None and time.monotonic() >= (self._began or 0.0) + 60 * limits.minutes:
+            return f"{limits.minutes:g} minutes of a reading"
+        return ""
 
     def before(self, tokens: int) -> None:
         """Count the tokens of a call that is about to be sent.
