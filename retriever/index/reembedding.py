@@ -12,9 +12,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from retriever.core.door import Door
 from retriever.core.errors import EncoderMismatchError, IndexDamagedError, RetrieverError, UsageError
 from retriever.core.lessons import Lessons
-from retriever.core.protocols import Door, Encoder
+from retriever.core.protocols import Encoder
 from retriever.core.results import SCHEMA_VERSION, OnIndexing
 from retriever.core.types import JSON
 from retriever.index.asking.door import door_of

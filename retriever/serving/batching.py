@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from retriever.core.contexts import Closing
+from retriever.core.door import Door
 from retriever.core.errors import BusyError, RetrieverError
-from retriever.core.protocols import Door, Encoder, WrappedEncoder
+from retriever.core.protocols import Encoder, WrappedEncoder
 from retriever.core.types import Encoded
 
 PASS_TEXTS = 64
@@ -310,6 +311,12 @@ def _finish(request: _Request) -> None:
 def _fail(request: _Request, error: BaseException) -> None:
     if not request.answer.done() and request.answer.set_running_or_notify_cancel():
         request.answer.set_exception(error)
+
+
+def read_queries(encoder: Encoder, queries: Sequence[str], instruction: str) -> Reading:
+    """Return queries as an encoder that has prompts for them reads them."""
+    vectors = encoder.encode_queries(queries, instruction=instruction)
+    return Reading([Encoded(vectors, [[] for _ in queries])], sum(encoder.count_tokens(queries)))
 
 
 def _stopping() -> RetrieverError:

@@ -229,6 +229,7 @@ def test_a_server_of_ours_gets_the_instruction_beside_the_texts(model, load):
     encoder.encode(["a kettle"], instruction="Which product?")
     encoder.encode_queries(["it broke"])
     assert [request.get("instruction") for request in model.sent] == [None, "Which product?", None]
+    assert [request.get("input_type") for request in model.sent] == [None, None, "query"]
     assert corpus_texts(model) == ["a kettle", "it broke"]
     assert model.asked_about == ["/v1/models/multilingual-e5-small"]
 

@@ -1,10 +1,10 @@
 """Calls to `/v1/embeddings`: several in flight, each reply checked, a call that is too large sent in parts."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -14,8 +14,8 @@ import httpx
 import numpy as np
 from anyio.from_thread import start_blocking_portal
 
+from retriever.core.door import Door
 from retriever.core.errors import EncoderError, EndpointError, ReadingLimitError
-from retriever.core.protocols import Door
 from retriever.core.similarity import normalise
 from retriever.core.types import JSON, Embeddings
 from retriever.encoders.answers.exchange import ReplyError, connected, fetch, usage_of
@@ -56,31 +56,31 @@ class Call:
     Attributes:
         texts: with their prompts.
         rows: their places among all.
-        instruction: that stands beside them; empty for none.
+        beside: further fields of the request.
     """
 
     texts: Sequence[str]
     rows: Sequence[int] = ()
-    instruction: str = ""
+    beside: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def tokens(self) -> int:
-        """Tokens of its texts, by estimate."""
-        return sum(map(estimated_tokens, self.texts)) + (estimated_tokens(self.instruction) if self.instruction else 0)
+        """Tokens that are sent, by estimate."""
+        return sum(map(estimated_tokens, [*self.texts, *self.beside.values()]))
 
 
-def packed(texts: Sequence[str], instruction: str, most: int) -> list[Call]:
+def packed(texts: Sequence[str], beside: Mapping[str, str], most: int) -> list[Call]:
     """Return calls that hold some texts, those of like lengths together: ``most`` texts or `CHARACTERS_A_CALL` each."""
     calls: list[Call] = []
     rows: list[int] = []
     characters = 0
     for row in sorted(range(len(texts)), key=lambda row: -len(texts[row])):
         if rows and (len(rows) == most or characters + len(texts[row]) > CHARACTERS_A_CALL):
-            calls.append(Call([texts[each] for each in rows], rows, instruction))
+            calls.append(Call([texts[each] for each in rows], rows, beside))
             rows, characters = [], 0
         rows.append(row)
         characters += len(texts[row])
-    return [*calls, Call([texts[each] for each in rows], rows, instruction)] if rows else calls
+    return [*calls, Call([texts[each] for each in rows], rows, beside)] if rows else calls
 
 
 @dataclass(slots=True)
@@ -201,10 +201,9 @@ class Caller:
 
     async def _post(self, client: httpx.AsyncClient, call: Call, seconds: float) -> Any:  # noqa: ANN401 - JSON
         body: dict[str, JSON] = {"model": self.place.model, "input": list(call.texts), "encoding_format": "float"}
+        body.update(call.beside)
         if self.dimensions is not None:
             body["dimensions"] = self.dimensions
-        if call.instruction:
-            body["instruction"] = call.instruction
         tokens = call.tokens
         await pace_at(self.place).wait(tokens)
         self.door.before(tokens)

@@ -10,8 +10,9 @@ from typing import Self
 
 import numpy as np
 
+from retriever.core.door import Door
 from retriever.core.errors import ConsentError, EncoderMismatchError
-from retriever.core.protocols import Door, Encoder, EncoderSpec, refuse_one_string
+from retriever.core.protocols import Encoder, EncoderSpec, refuse_one_string
 from retriever.core.roles import RolePrompts
 from retriever.core.types import JSON, Embeddings, Encoded
 from retriever.encoders.answers.places import ENCODERS, find_place
@@ -150,9 +151,10 @@ class EndpointEncoder(Encoder):
     def _calls(self, texts: Sequence[str], instruction: str, *, queries: bool) -> list[Call]:
         """Return the calls for texts of a role."""
         identity = self._identity or self._met()
-        prompts, beside = identity.prompts, ""
-        if identity.own and not prompts.instructed:
-            beside, instruction = instruction.strip(), ""
+        prompts, beside = identity.prompts, dict[str, str]()
+        if identity.own and not prompts:  # the server knows what its model wants
+            beside = {"instruction": instruction.strip(), "input_type": "query" if queries else ""}
+            beside, instruction = {name: said for name, said in beside.items() if said}, ""
         before = prompts.before_query(instruction) if queries else prompts.before_document(instruction)
         return packed([before + text for text in texts], beside, self._served.texts)
 

@@ -11,7 +11,7 @@ from retriever.store.database import Store
 
 
 class TextDoor:
-    """Lets texts of one index out, as `retriever.core.protocols.Door` says.
+    """Lets texts of one index out, as `retriever.core.door.Door` says.
 
     Attributes:
         granted: hosts that were allowed before the index had a database; they are kept with its first run.

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
+from retriever.core.door import Door
 from retriever.core.errors import IndexDamagedError
-from retriever.core.protocols import Door
 from retriever.core.requests import SearchRequest
 from retriever.core.text import normal_instruction
 from retriever.core.types import Ids

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, Self
 
+from retriever.core.door import Door
 from retriever.core.errors import EncoderError, UsageError
-from retriever.core.protocols import Door, Encoder, Tuning
+from retriever.core.protocols import Encoder, Tuning
 from retriever.core.types import JSON
 from retriever.index.encoding import MEMORY, Loader, belongs, described_key, load_described, view_key
 from retriever.store.database import Store
