@@ -4,14 +4,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from api_fakes import AnyEncoder
+from api_fakes import AnyEncoder, running
+from embedding_server import EmbeddingModel, serving_embeddings
 from index_fakes import MOOD, PRODUCT, FakeEncoder
 from replay_server import forget_endpoints
 
 from retriever import load_encoder
+from retriever.api.settings import ServerSettings
 from retriever.core.roles import RolePrompts
 from retriever.core.types import Document
+from retriever.encoders.answers import places
 from retriever.encoders.remote.served import PROBES
+from retriever.index import encoding
 from retriever.workspace import Index
 
 TEXTS = ["a kettle I love", "a toy I hate", "the kettle leaks", "a lamp", "a toy that is dim"]
@@ -62,3 +66,27 @@ def test_a_model_that_reads_queries_in_another_way_is_asked_for_them(serve, enco
     np.testing.assert_allclose(remote.encode_queries(["toy"]), encoder.encode_queries(["toy"]), atol=1e-6)
     np.testing.assert_allclose(remote.encode(["toy"]), encoder.encode(["toy"]), atol=1e-6)
     assert not np.allclose(remote.encode(["toy"]), remote.encode_queries(["toy"]))
+
+
+def test_a_server_searches_an_index_of_an_endpoint_and_sends_nothing_before_its_host_is_allowed(indexes, monkeypatch):
+    model = EmbeddingModel()
+    monkeypatch.setattr(places, "is_loopback", lambda host: False)
+    monkeypatch.setenv(places.ALLOW_HTTP, "1")
+    with serving_embeddings(model) as url:
+        host = url.split("/")[2]
+        with Index(indexes / "reviews", encoder=load_encoder(f"http:{url}#tiny"), plain="none") as index:
+            index.teaching.allow(host)
+            index.add([Document(f"r{row}", text) for row, text in enumerate(TEXTS, 1)])
+        (indexes / "reviews").rename(indexes / "moved")
+        forget_endpoints()
+        model.sent.clear()
+        with running(ServerSettings(indexes, port=0, read_on=0), encoding.load_described) as server:
+            found = server.post("/indexes/moved/search", {"query": "toy"}).json()
+            assert (found["mode"], {hit["id"] for hit in found["hits"]}) == ("lexical", {"r2", "r5"})
+            assert found["reader_fault"]
+            assert model.sent == []
+            with Index(indexes / "moved") as index:
+                index.teaching.allow(host)
+            found = server.post("/indexes/moved/search", {"query": "a toy that is dim"}).json()
+            assert (found["mode"], found["hits"][0]["id"], found["reader_fault"]) == ("hybrid", "r5", None)
+            assert sorted(model.texts) == sorted([*PROBES, "a toy that is dim"])

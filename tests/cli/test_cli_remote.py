@@ -104,7 +104,9 @@ def test_an_endpoint_that_is_away_ends_indexing_with_the_next_step_and_leaves_se
     assert "Searched by words alone: " in ran.err and "401" in ran.err
     document = remote("search", "kettle", "-k", "1", "--json").document
     assert "401" in document["reader_fault"] and document["mode"] == "lexical"
-    assert remote("search", "kettle", "--mode", "dense").failed_with(1, model.host, "(tiny) refused access", "OPENAI_API_KEY")
+    assert remote("search", "kettle", "--mode", "dense").failed_with(
+        1, model.host, "(tiny) refused access", "OPENAI_API_KEY"
+    )
     more = write([{"id": "n1", "text": "A new kettle."}], "more.jsonl")
     ran = remote("index", more)
     assert ran.failed_with(1, model.host, "tiny")

@@ -156,13 +156,8 @@ class Caller:
 
     async def _ask(self, client: httpx.AsyncClient, call: Call) -> Embeddings:
         """Return the vectors of a call's texts; one that is too large is sent in halves, a text that is, shortened."""
-        texts = len(call.texts)
-        self.door.send(texts)
-        try:
-            return await self._in_parts(client, call)
-        except ReadingLimitError:  # of tokens, which are counted after the texts
-            self.door.send(-texts)
-            raise
+        self.door.send(len(call.texts))
+        return await self._in_parts(client, call)
 
     async def _in_parts(self, client: httpx.AsyncClient, call: Call) -> Embeddings:
         try:
@@ -193,7 +188,12 @@ class Caller:
         seconds = call_seconds()
         try:
             made = await patiently(partial(self._post, client, call, seconds), self.place, settled=self.served.settled)
+        except ReadingLimitError:  # of tokens, which are counted after the texts
+            self.door.send(-len(call.texts))
+            raise
         except httpx.TransportError as error:
+            if isinstance(error, httpx.ConnectError):
+                self.door.send(-len(call.texts))
             raise _away(unreachable(error, self.place, _WORDS)) from None
         except TimeoutError:
             raise _away(late(self.place, seconds, _WORDS)) from None
