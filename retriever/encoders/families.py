@@ -129,7 +129,7 @@ def _of_family(source: ModelSource) -> RolePrompts:
 def _by_name(names: Sequence[str], families: Sequence[Family]) -> RolePrompts:
     """Return the prompts of the first family that one of some names fits; none where none does."""
     for family in families:
-        if any(re.search(rf"(?<![a-z0-9]){family.pattern}", name) for name in names):
+        if any(re.search(rf"(?<![a-z0-9])(?:{family.pattern})", name) for name in names):
             return _prompts(family.query, family.document, f"{family.name}, by its name")
     return RolePrompts()
 

@@ -8,6 +8,7 @@ from safetensors.torch import load_file, save_file
 from retriever import load_encoder
 from retriever.core.errors import EncoderError, UsageError
 from retriever.core.fingerprint import json_hash
+from retriever.core.protocols import WrappedEncoder
 from retriever.core.roles import RolePrompts
 from retriever.core.similarity import normalise
 from retriever.encoders.bert.encoder import BertEncoder
@@ -15,6 +16,7 @@ from retriever.encoders.catalog import resolve_name
 from retriever.encoders.model_options import NamedModel
 from retriever.encoders.self_check import TRIPLES, weaknesses
 from retriever.encoders.sources import folder_digest
+from retriever.serving.batching import BatchQueue, QueuedEncoder
 from tests.tiny_families import FAMILIES, SEARCH
 from tests.tiny_models import edit_json
 
@@ -147,7 +149,7 @@ def test_a_family_is_known_under_another_name_by_what_its_files_say(copy):
     assert sent(folder).document == "passage: "
 
 
-@pytest.mark.parametrize("name", ["prose5-small", "rebge-small-en", "minilm"])
+@pytest.mark.parametrize("name", ["prose5-small", "rebge-small-en", "note5-mistral", "minilm"])
 def test_a_name_that_only_resembles_a_family_is_none_of_it(family, tmp_path, name):
     assert sent(shutil.copytree(family("e5"), tmp_path / name)) == RolePrompts()
 
@@ -268,3 +270,12 @@ def test_vectors_that_are_not_numbers_are_an_error(copy):
     for read in (encoder.encode, encoder.encode_queries, lambda _: weaknesses(encoder)):
         with pytest.raises(EncoderError, match="vectors that are not numbers"):
             read(TEXTS)
+
+
+def test_an_encoder_around_another_reads_queries_by_their_role(family):
+    encoder = load_encoder(f"st:{family('embedding-gemma')}", device="cpu")
+    expected = encoder.encode_queries(TEXTS)
+    assert abs(expected - encoder.encode(TEXTS)).max() > 1e-2
+    close(WrappedEncoder(encoder).encode_queries(TEXTS), expected)
+    with BatchQueue() as queue:
+        close(QueuedEncoder(encoder, queue).encode_queries(TEXTS), expected)

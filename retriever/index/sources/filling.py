@@ -55,7 +55,7 @@ def encode_texts(sources: Sequence[Source], texts: Sequence[str]) -> list[Embedd
 def encode_queries(
     sources: Sequence[Source], queries: Sequence[str], steps: int | None = None, *, documents: bool = False
 ) -> list[Embeddings]:
-    """Embed queries for each of some sources, as its encoder reads queries: (n, dim) each.
+    """Embed queries for each of some sources, in one pass an encoder where it can: (n, dim) each.
 
     ``steps`` is K for the encoder that reads for the last source; None for its own. An encoder that has prompts reads
     queries that are ``documents`` as such.
@@ -67,9 +67,13 @@ def encode_queries(
     last = sources[-1].root
     for group in by_encoder(_with_needs(sources)):
         encoder = with_steps(group[0].encoder, steps) if last in group else group[0].encoder
-        read = encoder.encode if documents and encoder.spec.prompts else encoder.encode_queries
-        for source in group:
-            known[source] = read(queries, instruction=source.query_instruction)
+        instructions = [source.query_instruction for source in group]
+        if len(group) > 1 and not encoder.spec.prompts:  # queries are read as texts are
+            vectors = encoder.encode_many(queries, instructions)
+        else:
+            read = encoder.encode if documents and encoder.spec.prompts else encoder.encode_queries
+            vectors = [read(queries, instruction=instruction) for instruction in instructions]
+        known.update(zip(group, vectors, strict=True))
     return [_combined(source, known) for source in sources]
 
 
