@@ -266,6 +266,7 @@ class Index(Closing):
             views.note_use(result.view for result in results if result.view is not None)
             yield [self._finished(result, request, asks=True) for result in results]
         views.shrink()
+        self._opened.budget.save()
 
     def _widened(self, request: SearchRequest) -> SearchRequest:
         """Return a request for as many hits as its reranker reads; the search itself knows of no reranker."""

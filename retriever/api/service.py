@@ -253,10 +253,17 @@ class Service:
             await asyncio.sleep(pause)
             pause = min(0.2, pause * 1.5)
 
-    async def embed(self, model: str, texts: Sequence[str], instruction: str) -> batching.Reading:
-        """Embed texts together with what else waits for the model; errors as `loaded` and `Workers.run`."""
+    async def embed(
+        self, model: str, texts: Sequence[str], instruction: str, *, queries: bool = False
+    ) -> batching.Reading:
+        """Embed texts together with what else waits for the model; errors as `loaded` and `Workers.run`.
+
+        Of a model that reads queries in another way they are read by themselves.
+        """
         with self.foreground.waited_for():
             encoder = await self.loaded(model)
+            if queries and encoder.spec.prompts:
+                return await self.workers.run(lambda: batching.read_queries(encoder, texts, instruction))
             return await in_time(encoder.submit(texts, instruction), self.limits.seconds)
 
     async def search(self, name: str, request: SearchRequest, *, wait: float) -> Answer:

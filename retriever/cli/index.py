@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from retriever.cli import output
-from retriever.cli.model_notes import say_encoders
 from retriever.cli.options import DEFAULT_INDEX, DeviceOption, Embedding, EncodingOption, IndexOption, JsonOption
 from retriever.cli.reading import Reading
 from retriever.cli.verdicts import say_verdict
@@ -36,14 +35,15 @@ def index(  # noqa: PLR0913 - one parameter per option
     encoder: Annotated[
         str | None,
         typer.Option(
-            help="Instruction encoder of a new index: a name, METHOD:BACKBONE or a checkpoint folder.", hidden=True
+            help="Instruction encoder of a new index: a name, METHOD:BACKBONE, http:URL#MODEL or a checkpoint folder.",
+            hidden=True,
         ),
     ] = None,
     base: Annotated[
         str | None,
         typer.Option(
-            help="Base encoder of a new index: minilm, st:MODEL (docs/bring-your-own.md), or none to use the "
-            "instruction encoder. [default: minilm]",
+            help="Base encoder of a new index: minilm, st:MODEL, http:URL#MODEL (docs/bring-your-own.md), or none to "
+            "use the instruction encoder. [default: minilm]",
         ),
     ] = None,
     instruction: Annotated[
@@ -91,21 +91,19 @@ def index(  # noqa: PLR0913 - one parameter per option
     """
     from retriever.index.files import ReadingOptions, count_rows, read_documents
     from retriever.index.opened import is_index
-    from retriever.index.sources.encoders import load_encoders
 
     indexing = replace(made(Embedding, options).options(device), on_long=on_long, sync=sync, units=units)
     indexing = replace(indexing, language=language)
     started = time.monotonic()  # loading models and telling whether they follow questions counts too
     reading_options = ReadingOptions(raw=raw, sheet=sheet)
     rows = read_documents(corpus, id_field=id_field, text_field=text_field, encoding=encoding, options=reading_options)
-    question, plain = load_encoders(encoder, base, new=not is_index(index), device=device)
-    say_encoders(question, plain)
+    reading = made(Reading, options, reader=None)
+    chosen = reading.chosen(index, device, encoder, base, new=not is_index(index))
     said = rows.notes
     for note in said:
         output.say(note)
-    reading = made(Reading, options, reader=None)
     with (
-        reading.opened(index, device, encoder=question, plain=plain) as opened,
+        reading.opened(index, device, chosen) as opened,
         output.ProgressLine() as line,
     ):
         report = opened.add(

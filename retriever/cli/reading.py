@@ -2,13 +2,14 @@
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from retriever.cli import output
+from retriever.cli.model_notes import say_encoders
 from retriever.core.errors import EncoderError, IndexNotFoundError, UsageError
 from retriever.core.options import option
 from retriever.core.requests import READER
@@ -26,6 +27,20 @@ _ALLOW_HTTP, _CALL_SECONDS = "RETRIEVER_ALLOW_HTTP", "RETRIEVER_CALL_SECONDS"
 
 
 @dataclass(frozen=True, slots=True)
+class Chosen:
+    """The encoders that somebody named for an index, and the hosts that may get its texts for them."""
+
+    question: "Encoder | None"
+    plain: "BaseEncoder | None"
+    hosts: Sequence[str]
+
+    @property
+    def encoders(self) -> dict[str, Any]:
+        """The encoders as `Index` takes them."""
+        return {"encoder": self.question, "plain": self.plain}
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """The reader of an instruction and its limits; those left out are taken from `settings.toml`."""
 
@@ -37,8 +52,8 @@ class Reading:
     max_tokens: int | None = option(None, "Most tokens to send and receive in this run, about.", advanced=True)
     max_minutes: float | None = option(None, "Most minutes to use a language model in this run.", advanced=True)
     seconds_a_call: int | None = option(None, "Seconds that a call of a language model may take.", advanced=True)
-    yes: bool = option(False, "Allow the reader's host to get texts of this index, now and later, without asking.")
-    allow_http: bool = option(False, "Accept an unencrypted connection to the reader's host.", advanced=True)
+    yes: bool = option(False, "Allow hosts that are named, or that the index names, to get texts of it, now and later.")
+    allow_http: bool = option(False, "Accept an unencrypted connection to such a host.", advanced=True)
 
     @property
     def texts(self) -> "Read":
@@ -51,29 +66,71 @@ class Reading:
             raise UsageError(f"--read is {self.read!r}.", hint="Give a number of texts, or all.") from None
 
     @contextmanager
-    def opened(
-        self, index: Path, device: str, encoder: "Encoder | None" = None, plain: "BaseEncoder | None" = None
-    ) -> Iterator["Index"]:
+    def opened(self, index: Path, device: str, chosen: Chosen | None = None) -> Iterator["Index"]:
         """Open an index within the limits; at the end, also of a run that fails, say what language models were asked.
 
-        Arguments are those of `Index`.
+        Args:
+            index: its folder.
+            device: as for `Index`.
+            chosen: the encoders that somebody named for it; None for those that it has.
         """
-        from retriever.index.asking.asker import on_wait
         from retriever.index.asking.limits import ReadingLimits, read_limits
         from retriever.workspace import Index
 
         limits = ReadingLimits(self.max_texts, self.max_tokens, self.max_minutes)
         limits = limits.filled(read_limits(index.absolute().parent))
         with (
-            _environment({_ALLOW_HTTP: int(self.allow_http) or None, _CALL_SECONDS: self.seconds_a_call}),
-            on_wait(output.say),
-            Index(index, device=device, limits=limits, encoder=encoder, plain=plain) as opened,
+            self.asking(),
+            Index(index, device=device, limits=limits, **({} if chosen is None else chosen.encoders)) as opened,
         ):
+            if chosen is None:
+                self._permit_own(opened)
+            else:
+                for host in chosen.hosts:
+                    opened.teaching.allow(host)
             try:
                 yield opened
             finally:
                 with suppress(IndexNotFoundError):
                     _say_spent(opened.teaching.spent)
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Let endpoints be asked as the options say, and say what takes long, until the context ends."""
+        from retriever.index.asking.asker import on_wait
+
+        given = {_ALLOW_HTTP: int(self.allow_http) or None, _CALL_SECONDS: self.seconds_a_call}
+        with _environment(given), on_wait(output.say):
+            yield
+
+    def chosen(self, index: Path, device: str, encoder: str | None, base: str | None, *, new: bool) -> Chosen:
+        """Load the encoders that somebody named for an index; first ask whether their hosts may get texts.
+
+        Raises:
+            ConsentError: one is at a host that nobody allowed; nothing was sent.
+        """
+        from retriever.index.asking.consent import not_allowed
+        from retriever.index.sources.encoders import load_encoders
+        from retriever.workspace import Index
+
+        hosts = []
+        with self.asking():
+            with Index(index) as unopened:
+                for name in filter(None, (encoder, base)):
+                    place = unopened.teaching.place(name)
+                    if not self.permit(unopened, name):
+                        raise not_allowed(place.host)
+                    if not place.local:
+                        hosts.append(place.host)
+            question, plain = load_encoders(encoder, base, new=new, device=device)
+            say_encoders(question, plain)
+        return Chosen(question, plain, hosts)
+
+    def _permit_own(self, opened: "Index") -> None:
+        """Ask whether hosts of the index's own encoders may get texts; otherwise what is stored is searched."""
+        with suppress(EncoderError, IndexNotFoundError):
+            for name in opened.teaching.elsewhere():
+                self.permit(opened, name)
 
     def begin(self, opened: "Index", instruction: str, reader: str | None = None, *, required: bool = True) -> None:
         """Let the reader that was named, if one was, serve an instruction; first ask whether it may get texts.
@@ -136,7 +193,10 @@ def say_known(known: "KnownAnswers | None") -> None:
 
 def _say_spent(spent: "Spent") -> None:
     """Say what language models were sent, and which texts have no answer; nothing where nothing was to be sent."""
-    if not (spent.texts or spent.tokens or spent.unread):
+    if spent.embedded:
+        texts = output.counted(spent.embedded, "text")
+        output.say(f"The encoder's endpoint was sent {texts}, queries and probes included.")
+    if not (spent.texts or spent.unread or (spent.tokens and not spent.embedded)):
         return
     texts = output.counted(spent.texts, "text")
     said = f"A language model was sent {texts}: about {spent.tokens:,} tokens, replies and probes included."

@@ -143,7 +143,8 @@ def _say_fault(opened: "Index", results: list["SearchResult"]) -> None:
     fault = next((result.reader_fault for result in results if result.reader_fault), None)
     told = isinstance(fault, ReadingLimitError) and opened.teaching.spent.unread  # in the line on what was spent
     if fault is not None and not told:
-        output.say(printable(f"The reader cannot be asked: {fault}"))
+        alone = results[0].mode == "lexical"
+        output.say(printable(f"Searched by words alone: {fault}" if alone else f"The reader cannot be asked: {fault}"))
     if fault := next((result.rerank_fault for result in results if result.rerank_fault), None):
         output.say(printable(f"The hits are not reranked: {fault}"))
 

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 import typer
 
 from retriever.cli import output
-from retriever.cli.model_notes import say_encoders
 from retriever.cli.options import DEFAULT_INDEX, DeviceOption, Embedding, IndexOption, JsonOption, refuse
+from retriever.cli.reading import Reading
 from retriever.core.requests import IndexType
 from retriever.core.text import printable, shortened
 from retriever.forms import command_options, made
@@ -72,6 +72,7 @@ _LONGEST = 60  # characters of an instruction
 
 
 @command_options(Embedding)
+@command_options(Reading, leave_out=("reader", "read", "max_texts", "max_tokens", "max_minutes"))
 def reembed(
     index: IndexOption = DEFAULT_INDEX,
     encoder: Annotated[
@@ -79,7 +80,7 @@ def reembed(
     ] = None,
     base: Annotated[
         str | None,
-        typer.Option(help="New base encoder: minilm, st:MODEL, or none to use the instruction encoder."),
+        typer.Option(help="New base encoder: minilm, st:MODEL, http:URL#MODEL, or none for the instruction encoder."),
     ] = None,
     rollback: Annotated[bool, typer.Option("--rollback", help="Return to the previous encoders.")] = False,
     forget: Annotated[
@@ -99,7 +100,6 @@ def reembed(
     Example: retriever reembed --encoder models/reviews
     """
     from retriever.index import reembedding
-    from retriever.index.sources.encoders import load_encoders
 
     named = encoder is not None or base is not None
     refuse(
@@ -107,12 +107,11 @@ def reembed(
         "Give encoders, --rollback or --forget, and only one of these.",
         "For example: retriever reembed --encoder models/reviews",
     )
-    indexing = made(Embedding, options).options(device)
+    indexing, reading = made(Embedding, options).options(device), made(Reading, options)
     if named:
-        question, plain = load_encoders(encoder, base, new=False, device=device)
-        say_encoders(question, plain)
-        with output.ProgressLine() as line:
-            done = reembedding.reembed(index, question, plain=plain, options=indexing, progress=line.show)
+        chosen = reading.chosen(index, device, encoder, base, new=False)
+        with reading.asking(), output.ProgressLine() as line:
+            done = reembedding.reembed(index, chosen.question, plain=chosen.plain, options=indexing, progress=line.show)
     else:
         done = reembedding.roll_back(index) if rollback else reembedding.forget(index)
     if json:

@@ -44,7 +44,7 @@ def status(index: IndexOption = DEFAULT_INDEX, json: JsonOption = False) -> None
             output.result(f"{role} {encoder.get('name')}, fingerprint {str(encoder.get('fingerprint'))[:12]}")
     if state.sent["tokens"]:
         texts, tokens = output.counted(state.sent["texts"], "text"), output.counted(state.sent["tokens"], "token")
-        output.result(f"Language models were sent {texts} until now: about {tokens}, with their replies.")
+        output.result(f"Endpoints were sent {texts} until now: about {tokens}, with their replies.")
     output.result()
     output.table(
         ["view", "instruction", "followed", "vectors", "coverage", "index", "recall@10", "not indexed"],

@@ -58,6 +58,10 @@ class EncoderError(RetrieverError):
     """An encoder is unknown, cannot be loaded, or was asked for something it cannot do."""
 
 
+class EndpointError(EncoderError):
+    """An encoder's endpoint cannot be asked, or sends something else than was asked for; what is stored stays."""
+
+
 class CheckpointError(EncoderError):
     """A checkpoint or a converted model differs from what its manifest says."""
 

@@ -14,6 +14,7 @@ from typing import Protocol, Self
 import numpy as np
 
 from retriever.core.contexts import token_bar
+from retriever.core.door import Door
 from retriever.core.errors import EncoderError, UsageError
 from retriever.core.roles import RolePrompts
 from retriever.core.types import JSON, Embeddings, Encoded, Ids, Neighbours
@@ -93,9 +94,12 @@ class Encoder(ABC):
 
     Attributes:
         exporter: ``module:function`` that writes such an encoder as a folder for other programs; empty for none.
+        at_once: batches that are best read at the same time, from several threads: more than one where texts are sent
+            to a server.
     """
 
     exporter = ""
+    at_once = 1
 
     @property
     @abstractmethod
@@ -198,6 +202,25 @@ class Encoder(ABC):
         refuse_one_string(texts)
         return self.encode_views(texts, [instruction], words=top)[0]
 
+    def through(self, door: Door) -> "Encoder":
+        """Return the encoder as it sends texts through a door; itself where texts stay in this process."""
+        return self
+
+    def memory(self) -> JSON:
+        """Return what an index keeps to recognise the model by; None where the fingerprint does that alone."""
+        return None
+
+    def known_as(self, description: Mapping[str, JSON]) -> "Encoder":
+        """Return the encoder as an index describes it; itself where the index holds no `memory` to know it by.
+
+        An encoder with such a memory is asked nothing yet. Whether it is still the same shows at its first vector, and
+        `EncoderMismatchError` is raised where it is not.
+
+        Raises:
+            EncoderMismatchError: it is to read texts in another way.
+        """
+        return self
+
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of every text, however long; an estimate from its length unless overridden."""
         return [1 + len(text) // CHARACTERS_PER_TOKEN for text in texts]
@@ -283,6 +306,20 @@ class WrappedEncoder(Encoder):
     def knows(self, texts: Sequence[str]) -> list[bool]:
         """Ask the wrapped encoder."""
         return self._encoder.knows(texts)
+
+    def through(self, door: Door) -> Encoder:
+        """Wrap the encoder as it sends texts through a door; this one where texts stay in this process."""
+        sent = self._encoder.through(door)
+        return self if sent is self._encoder else self._around(sent)
+
+    def memory(self) -> JSON:
+        """Ask the wrapped encoder."""
+        return self._encoder.memory()
+
+    def known_as(self, description: Mapping[str, JSON]) -> Encoder:
+        """Wrap the encoder as an index describes it; this one where the index holds no memory of it."""
+        known = self._encoder.known_as(description)
+        return self if known is self._encoder else self._around(known)
 
     def reconfigured(self, **changes: str | int | None) -> Self:
         """Wrap the reconfigured encoder in the same way."""

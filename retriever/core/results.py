@@ -127,8 +127,8 @@ class SearchResult:
         final: whether no better answer comes after it.
         settling: how far it has settled; None where nothing was read for it.
         known_answers: the answers that its filter looks at; None where the filter asks for none.
-        reader_fault: why the language model that serves the instruction cannot be asked: hits are of the answers that
-            are stored. None where it can, or need not.
+        reader_fault: why the language model that serves the instruction, or the endpoint of an encoder, cannot be
+            asked: hits are of what is stored, or of the words alone. None where it can, or need not.
         reranked_by: name of the reranker whose scores order the first hits; None where none does.
         rerank_fault: why a reranker that was asked for does not; None elsewhere.
     """

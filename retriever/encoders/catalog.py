@@ -13,11 +13,11 @@ from retriever.core.errors import CheckpointError, EncoderError, UsageError
 from retriever.core.fingerprint import file_hash
 from retriever.core.paths import config_dir, make_folder, write_whole
 from retriever.core.plugins import Plugin, find_plugin, plugins
-from retriever.core.registry import nearest, resolve
-from retriever.encoders.answers.places import ENCODERS
+from retriever.core.registry import nearest, require_extra, resolve
+from retriever.encoders.answers.places import ENCODERS, endpoint_name
 from retriever.encoders.answers.places import METHOD as CHAT_METHOD
 from retriever.encoders.checkpoint_config import read_checkpoint_config
-from retriever.encoders.methods import METHODS, SENTENCE_METHODS, EncoderOptions, build
+from retriever.encoders.methods import ENDPOINT_ENCODER, METHODS, SENTENCE_METHODS, EncoderOptions, build
 from retriever.encoders.model_options import with_absolute_folder
 from retriever.encoders.plugins import load_plugin
 from retriever.encoders.sources import CONFIG, MANIFEST, MODULES
@@ -90,9 +90,9 @@ def hidden_plugins() -> list[str]:
 
 
 def resolve_name(name: str) -> str:
-    """Return the name an index stores: ``METHOD:BACKBONE``, ``pretrained:NAME``, or a checkpoint's folder.
+    """Return the name an index stores: ``METHOD:BACKBONE``, ``pretrained:NAME``, ``http:URL#MODEL``, or a folder.
 
-    Folders are absolute.
+    The folder is a checkpoint's; folders are absolute.
 
     An encoder of another package is called ``NAME`` or ``NAME:MODEL``.
 
@@ -107,6 +107,8 @@ def resolve_name(name: str) -> str:
         return f"{SHIPPED}:{name}"
     if entry := CATALOG.get(name):
         return entry.spec
+    if endpoint := endpoint_name(name):
+        return endpoint
     method, colon, backbone = name.partition(":")
     if colon and backbone and (method in _prefixes()):
         return name if backbone in WHEELS else f"{method}:{with_absolute_folder(backbone)}"
@@ -118,8 +120,15 @@ def resolve_name(name: str) -> str:
             f"{name} is a language model, which is no encoder: it answers the questions of an index.",
             hint=f"Say --reader {name} with a search or cluster under an instruction.",
         )
-    if find_encoder(name):
-        return name
+    return name if find_encoder(name) else _checkpoint(name)
+
+
+def _checkpoint(name: str) -> str:
+    """Return the absolute folder of a checkpoint.
+
+    Raises:
+        EncoderError: it is none, and nothing else has that name.
+    """
     folder = Path(name).expanduser()
     if (folder / CONFIG).is_file():
         return str(folder.resolve())
@@ -191,6 +200,10 @@ def load_encoder(
     """
     options = EncoderOptions(**{field: value for field, value in settings.items() if value is not None})  # type: ignore[arg-type]
     spec = resolve_name(name)
+    if spec.startswith(f"{ENCODERS}:"):
+        require_extra("chat")
+        remote: Encoder = resolve(ENDPOINT_ENCODER)(spec, options)
+        return remote
     folder = checkpoint_folder(spec)
     config = None if folder is None else read_checkpoint_config(folder)
     method, _, model = spec.partition(":") if config is None else (config.method, "", config.backbone)

@@ -6,7 +6,7 @@ asked for by, that of its folder or repository, the one in its config.json or in
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,25 +44,44 @@ class Family:
 
 
 _INSTRUCT = "Instruct: {instruction}\nQuery: "
+_SEARCHED = "Represent this sentence for searching relevant passages: "
 _LAST_TOKEN = Family("models that pool the last token", "", _INSTRUCT)
 _NOMIC = Family("Nomic Embed", r"nomic-embed-text", "search_query: ", "search_document: ")
 
 FAMILIES = (
     Family("E5 instruct", r"multilingual-e5-\w+-instruct|e5-mistral", _INSTRUCT),
     Family("E5", r"(multilingual-)?e5-(small|base|large)", "query: ", "passage: "),
-    Family("English BGE", r"bge-(small|base|large)-en", "Represent this sentence for searching relevant passages: "),
+    Family("English BGE", r"bge-(small|base|large)-en", _SEARCHED),
     _NOMIC,
     Family("F2LLM", r"f2llm", _INSTRUCT),
     Family("Harrier", r"harrier", _INSTRUCT),
 )
 """Families known by name, the more special ones first."""
 
+SERVED = (
+    Family("Qwen3 Embedding", r"qwen3-embedding", "Instruct: {instruction}\nQuery:"),
+    Family("GTE Qwen2", r"gte-qwen2", _INSTRUCT),
+    Family("EmbeddingGemma", r"embedding-?gemma", "task: search result | query: ", "title: none | text: "),
+    Family("mxbai Embed", r"mxbai-embed", _SEARCHED),
+    Family("Snowflake Arctic Embed 2", r"snowflake-arctic-embed-?\w*-v2|snowflake-arctic-embed2", "query: "),
+    Family("Snowflake Arctic Embed", r"snowflake-arctic-embed", _SEARCHED),
+)
+"""Families whose folders register their prompts, known by name where the folder is elsewhere."""
+
 _BY_ARCHITECTURE = {"nomic_bert": _NOMIC}
 
 
 def role_prompts(source: ModelSource, given: NamedModel) -> RolePrompts:
     """Return the prompts of a sentence encoder: as given, as its folder registers them, or as its family wants them."""
-    known = _registered(source.folder) or _of_family(source)
+    return _as_given(_registered(source.folder) or _of_family(source), given)
+
+
+def prompts_by_name(model: str, given: NamedModel) -> RolePrompts:
+    """Return the prompts of a model that is elsewhere, where its files cannot be read: as given, or by its name."""
+    return _as_given(_by_name([model.rpartition("/")[2].lower()], (*FAMILIES, *SERVED)), given)
+
+
+def _as_given(known: RolePrompts, given: NamedModel) -> RolePrompts:
     if given.query is None and given.document is None:
         return known
     query = known.query if given.query is None else given.query
@@ -100,12 +119,18 @@ def _of_family(source: ModelSource) -> RolePrompts:
     config = read_json(source.folder / "config.json")
     if family := _BY_ARCHITECTURE.get(str(config.get("model_type"))):
         return _prompts(family.query, family.document, f"{family.name}, by its architecture")
-    names = list(_names(source, config))
-    for family in FAMILIES:
-        if any(re.search(rf"(?<![a-z0-9])(?:{family.pattern})", name) for name in names):
-            return _prompts(family.query, family.document, f"{family.name}, by its name")
+    if known := _by_name(list(_names(source, config)), FAMILIES):
+        return known
     if "lasttoken" in poolings(source.folder):
         return _prompts(_LAST_TOKEN.query, "", f"{_LAST_TOKEN.name}, by its pooling")
+    return RolePrompts()
+
+
+def _by_name(names: Sequence[str], families: Sequence[Family]) -> RolePrompts:
+    """Return the prompts of the first family that one of some names fits; none where none does."""
+    for family in families:
+        if any(re.search(rf"(?<![a-z0-9])(?:{family.pattern})", name) for name in names):
+            return _prompts(family.query, family.document, f"{family.name}, by its name")
     return RolePrompts()
 
 

@@ -52,6 +52,9 @@ SENTENCE_METHODS = {
 }
 """Methods over a sentence encoder, by the function that loads each."""
 
+ENDPOINT_ENCODER = "retriever.encoders.remote.encoder:load"
+"""The function that loads an encoder behind an endpoint."""
+
 
 def encoder_class(method: str, backbone: "Backbone") -> "type[PromptEncoder]":
     """Find the class that computes a method over a backbone.

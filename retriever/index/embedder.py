@@ -3,7 +3,9 @@
 An embedder knows no database. It may hold several batches at once and give them back in any order.
 """
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -83,6 +85,9 @@ class EmbeddedBatch:
         }
 
 
+_TICK = 0.5  # seconds between two looks at batches that a server embeds
+
+
 class Embedder(Protocol):
     """Embeds the batches of one run."""
 
@@ -103,19 +108,67 @@ EmbedderFactory = Callable[[OnTokens], Embedder]
 
 
 class LocalEmbedder:
-    """Embeds in this process, one batch after the other, and tells of text tokens as they are read."""
+    """Embeds in this process, one batch after the other, and tells of text tokens as they are read.
+
+    Batches that a server embeds are read several at a time, and told of when they are there.
+    """
 
     def __init__(self, on_tokens: OnTokens) -> None:
         self._on_tokens = on_tokens
-        self._tokens = 0
+        self._stopped = threading.Event()
 
     def embed(self, jobs: Iterable[Batch]) -> Iterator[EmbeddedBatch]:
-        """Yield every batch embedded, in the order of ``jobs``."""
-        for batch in jobs:
-            self._tokens = 0
-            encoded = [read(group.sources, group.texts, self._count) for group in batch.groups]
-            yield EmbeddedBatch(batch, encoded, self._tokens)
+        """Yield every batch embedded, those of one encoder here in the order of ``jobs``.
 
-    def _count(self, tokens: int) -> None:
-        self._tokens += tokens
-        self._on_tokens(tokens)
+        Where a batch fails, those that are read at the same time are finished first.
+        """
+        running: set[Future[EmbeddedBatch]] = set()
+        with ThreadPoolExecutor(thread_name_prefix="embed") as threads:
+            try:
+                for batch in jobs:
+                    most = _at_once(batch)
+                    if most == 1:
+                        yield self._read(batch, self._on_tokens)
+                        continue
+                    running.add(threads.submit(self._read, batch, self._unless_stopped))
+                    while len(running) >= most:
+                        yield self._next(running)
+                while running:
+                    yield self._next(running)
+            finally:
+                self._stopped.set()
+
+    def _next(self, running: set[Future[EmbeddedBatch]]) -> EmbeddedBatch:
+        """Wait for a batch, and take it from those that are read; an error waits until all others are there."""
+        while True:
+            good = [future for future in running if future.done() and future.exception() is None]
+            failed = [future for future in running if future.done() and future.exception() is not None]
+            if good or len(failed) == len(running):
+                future = (good or failed)[0]
+                running.remove(future)
+                embedded = future.result()
+                self._on_tokens(embedded.tokens)
+                return embedded
+            wait(running.difference(failed), _TICK, FIRST_COMPLETED)
+            self._on_tokens(0)  # whoever is told may end the work
+
+    def _read(self, batch: Batch, on_tokens: OnTokens) -> EmbeddedBatch:
+        total = 0
+
+        def count(tokens: int) -> None:
+            nonlocal total
+            total += tokens
+            on_tokens(tokens)
+
+        encoded = [read(group.sources, group.texts, count) for group in batch.groups]
+        return EmbeddedBatch(batch, encoded, total)
+
+    def _unless_stopped(self, tokens: int) -> None:
+        """End the reading of a batch that nobody waits for any longer."""
+        if self._stopped.is_set():
+            raise CancelledError
+
+
+def _at_once(batch: Batch) -> int:
+    """Return how many batches like one are read at the same time."""
+    return min((group.sources[0].encoder.at_once for group in batch.groups), default=1)

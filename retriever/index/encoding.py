@@ -12,6 +12,9 @@ from retriever.store.views import ViewKey
 
 WORDS = 5
 
+MEMORY = "memory"
+"""The part of a description that recognises a model which is elsewhere (`Encoder.memory`)."""
+
 VIEW_SETTINGS = ("fingerprint", "pooling", "steps", "look_ahead", "dtype")
 """Fields of an encoder's description that identify a view, besides the instruction."""
 
@@ -89,7 +92,7 @@ def with_steps(encoder: Encoder, steps: int | None) -> Encoder:
 
 def describe(encoder: Encoder) -> dict[str, JSON]:
     """Describe an encoder as an index stores it: enough to load it again and to recognise it."""
-    spec = encoder.spec
+    spec, memory = encoder.spec, encoder.memory()
     return {
         "name": spec.name,
         "fingerprint": spec.fingerprint,
@@ -99,14 +102,20 @@ def describe(encoder: Encoder) -> dict[str, JSON]:
         "template": spec.template,
         "dtype": spec.dtype,
         "dim": spec.dim,
+        **({MEMORY: memory} if memory is not None else {}),
     }
+
+
+def without_memory(description: Mapping[str, JSON]) -> dict[str, JSON]:
+    """Return a description as people are shown it."""
+    return {key: value for key, value in description.items() if key != MEMORY}
 
 
 def card(encoder: Encoder) -> dict[str, JSON]:
     """Describe an encoder as `retriever models show` does."""
     spec = encoder.spec
     return {
-        **describe(encoder),
+        **without_memory(describe(encoder)),
         "max_text_tokens": spec.max_text_tokens,
         "default_instruction": spec.default_instruction or None,
         **({"query_prompt": spec.prompts.query, "document_prompt": spec.prompts.document} if spec.prompts else {}),
@@ -129,6 +138,8 @@ def load_described(description: Mapping[str, JSON], *, device: str = "auto") -> 
     from retriever.encoders.device import emulates_bfloat16, pick_device
 
     name = str(description["name"])
+    if description.get(MEMORY) is not None:  # it is elsewhere, and asked when it is needed
+        return catalog.load_encoder(name).known_as(description)
     if description.get("look_ahead") and MOVED.get(name) in catalog.shipped():
         name = f"pretrained:{MOVED[name]}"
     if not name:
@@ -170,6 +181,18 @@ class _InFormat(WrappedEncoder):
     def spec(self) -> EncoderSpec:
         """The wrapped encoder's, in the format that it stands for."""
         return replace(self._encoder.spec, dtype=self._dtype)
+
+
+def makes(encoder: Encoder, description: Mapping[str, JSON]) -> bool:
+    """Whether an encoder is the one that an index describes; one that is elsewhere shows it by its first vector."""
+    return encoder.known_as(description).fingerprint == description["fingerprint"]
+
+
+def checked(encoder: Encoder, description: Mapping[str, JSON]) -> Encoder:
+    """Return an encoder that somebody gave for an index as the index describes it; errors as `check_fingerprint`."""
+    known = encoder.known_as(description)
+    check_fingerprint(known, description)
+    return known
 
 
 def check_fingerprint(encoder: Encoder, description: Mapping[str, JSON]) -> None:

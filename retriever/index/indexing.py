@@ -5,8 +5,9 @@ Batches are read and embedded in the caller's thread, and stored on one of its o
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import count, islice
 
@@ -19,6 +20,7 @@ from retriever.index import forecast
 from retriever.index.dividing import divided, kind, windows_of, windows_with_vectors
 from retriever.index.embedder import Batch, EmbeddedBatch, TextGroup
 from retriever.index.forecast import LEAST_TEXTS, Amount, Course
+from retriever.index.indexing_options import SMALL_BATCH
 from retriever.index.indexing_options import IndexingOptions as IndexingOptions
 from retriever.index.parcels import Parcel, UnknownTexts, chunks, first_ids, put_aside
 from retriever.index.sources.catalog import Sources
@@ -156,10 +158,13 @@ class Indexer:
         """Embed batches and store each in one transaction, on a thread that ends with this call, however that ends."""
         self._committed = self._snapshot()
         make = self._options.embedder or self._options.workers.embedder(self._store.path.parent)
-        with ThreadPoolExecutor(1, "commit") as thread:
+        with ThreadPoolExecutor(1, "commit") as thread, ExitStack() as closing:
             commit: Future[EmbeddedBatch] | None = None
             before = forecast.clock()
-            for done in make(self._count).embed(jobs):
+            embedded = make(self._count).embed(jobs)
+            if isinstance(embedded, Generator):  # it ends with this call too: nothing more is sent
+                closing.callback(embedded.close)
+            for done in embedded:
                 before, seconds = forecast.clock(), forecast.clock() - before
                 parcel = self._parcels.pop(done.batch.number)
                 if parcel.known:
@@ -225,7 +230,7 @@ class Indexer:
 
     def _batches(self, rows: Iterable[Document | BadRow]) -> Iterator[Batch]:
         """Yield the rows' batches, and note what is to be stored with each."""
-        for chunk in chunks(rows, self._options.batch):
+        for chunk in chunks(rows, lambda: self._batch_of(self._ahead)):
             bad = [row for row in chunk if isinstance(row, BadRow)]
             documents = divided(self._store, [checked(row) for row in chunk if isinstance(row, Document)])
             documents, refused, counted = self._fit(documents)
@@ -244,15 +249,21 @@ class Indexer:
     def _unfilled(self, pending: Sequence[int], *, counted: bool) -> Iterator[Batch]:
         """Yield batches of stored texts; the progress counts them or has other things to count."""
         *_, last = (source for source in self._filled if not source.hidden)
-        for start in range(0, len(pending), self._options.batch):
+        size = self._batch_of(self._filled)
+        for start in range(0, len(pending), size):
             encoder = last.encoder
-            texts = self._store.documents.texts(pending[start : start + self._options.batch])
+            texts = self._store.documents.texts(pending[start : start + size])
             known = {text: content_id for content_id, text in texts.items()}
             tokens = encoder.count_tokens(list(known))
             if encoder is not self._base.encoder and (limit := encoder.spec.max_text_tokens) is not None:
                 self._cut_later[limit] += sum(length > limit for length in tokens)
             parcel = Parcel(len(known) if counted else 0, sum(tokens), Amount.of(known), known=known)
             yield self._batch(self._grouped(known, self._filled), parcel)
+
+    def _batch_of(self, sources: Iterable[Source]) -> int:
+        """Return how many rows or texts some sources get at a time."""
+        elsewhere = any(source.encoder.at_once > 1 for source in sources)
+        return min(self._options.batch, SMALL_BATCH) if elsewhere else self._options.batch
 
     def _batch(self, groups: Sequence[TextGroup], parcel: Parcel) -> Batch:
         """Return the next batch, whose long texts the base encoder reads in windows too."""

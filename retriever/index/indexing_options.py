@@ -8,6 +8,9 @@ from retriever.index.dividing import UnitKind
 from retriever.index.embedder import EmbedderFactory
 from retriever.index.workers.embedder import Workers
 
+SMALL_BATCH = 32
+"""Rows of a batch that a server embeds: little is paid twice where a run is interrupted."""
+
 OnLong = Literal["truncate", "skip", "error"]
 
 

@@ -29,6 +29,8 @@ def notes_on(encoder: Encoder) -> ModelNotes | None:
         EncoderError: its vectors are not numbers.
     """
     name = encoder.spec.name
+    if encoder.memory() is not None:
+        return ModelNotes(f"{name}: {_said(encoder.spec.prompts)}", [])
     if not name.startswith(_BROUGHT) or name in {entry.spec for entry in named().values()}:
         return None
     from retriever.encoders.self_check import weaknesses

@@ -4,18 +4,19 @@ import copy
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from retriever.core.contexts import Closing
-from retriever.core.errors import EncoderMismatchError, IndexNotFoundError, UsageError
+from retriever.core.errors import EncoderMismatchError, IndexNotFoundError, RetrieverError, UsageError
 from retriever.core.protocols import Encoder
 from retriever.core.requests import SearchOptions
 from retriever.core.types import JSON
 from retriever.index import encoding
 from retriever.index.asking.asker import Asker
+from retriever.index.asking.door import TextDoor
 from retriever.index.asking.limits import Budget, ReadingLimits
 from retriever.index.open_views import OpenViews
 from retriever.index.run_record import recorded
@@ -74,6 +75,7 @@ class Opened(Closing):
     as for `retriever.workspace.Index`.
 
     Attributes:
+        door: by which texts leave for encoders that are elsewhere.
         holding: gives what holds the writer's lock while it is entered: the lock itself, which refuses a second writer,
             unless who serves several writers has put them in a line.
 
@@ -101,9 +103,10 @@ class Opened(Closing):
         self.path = path
         self.device = device
         self.search_options = search_options or SearchOptions()
+        self.door = TextDoor()
         self._limits = limits or ReadingLimits()
-        self._given = encoder
-        self._given_plain = plain
+        self._given = encoder and encoder.through(self.door)
+        self._given_plain = plain.through(self.door) if isinstance(plain, Encoder) else plain
         self._load = load or (lambda description: encoding.load_described(description, device=device))
         self._sources: Sources | None = None
         self._opening = threading.RLock()  # threads that come first together open it once
@@ -151,7 +154,8 @@ class Opened(Closing):
                 index has none, or the other way round.
         """
         if self._lent is not None:
-            return self._lent.sources
+            lent = self._lent.sources
+            return Sources(self.store, lent.encoders, self.door) if lent.encoders.elsewhere else lent
         known = encoder_descriptions(self.store)
         with self._opening:
             if self._sources is None or known != self._sources.encoders.descriptions:
@@ -159,12 +163,11 @@ class Opened(Closing):
                     raise UsageError("The index holds no documents yet.", hint="Run `retriever index CORPUS` first.")
                 self._require_plain(known)
                 given = self._given_plain if isinstance(self._given_plain, Encoder) else None
-                for encoder, description in ((self._given, known.question), (given, known.plain)):
-                    if encoder is not None and description is not None:
-                        encoding.check_fingerprint(encoder, description)
                 question = self._given or (given if known.plain is None else None)
+                question = question and encoding.checked(question, known.question)
+                given = given and (given if known.plain is None else encoding.checked(given, known.plain))
                 encoders = Encoders(known, self._load, question, given)  # holds no bound method: no cycle
-                self._sources = Sources(self.store, encoders)
+                self._sources = Sources(self.store, encoders, self.door)
             return self._sources
 
     def load(self, description: Mapping[str, JSON]) -> Encoder:
@@ -175,15 +178,14 @@ class Opened(Closing):
             EncoderError: it cannot be loaded.
         """
         for given in (self._given, self._given_plain):
-            if isinstance(given, Encoder) and given.fingerprint == description["fingerprint"]:
-                encoding.check_fingerprint(given, description)
-                return given
+            if isinstance(given, Encoder) and encoding.makes(given, description):
+                return encoding.checked(given, description)
         return self._load(description)
 
     def _require_plain(self, known: EncoderDescriptions) -> None:
         """Refuse an index that has a base encoder where none is asked for, or the other way round."""
         given = self._given_plain
-        if isinstance(given, Encoder) and given.fingerprint == known.question["fingerprint"]:
+        if isinstance(given, Encoder) and encoding.makes(given, known.question):
             given = "none"
         if given is not None and (given == "none") is not (known.plain is None):
             has = "no base encoder" if known.plain is None else f"the base encoder {known.plain.get('name')}"
@@ -196,14 +198,30 @@ class Opened(Closing):
         """Return the same opened index, which stays open meanwhile, with limits of its own for what is read next."""
         state = self._ready(create=False)
         other = copy.copy(self)
-        other._limits, other._state = limits, replace(state, budget=Budget(state.store, limits))
+        budget = Budget(state.store, limits)
+        other._limits, other._state = limits, replace(state, budget=budget)
+        other.door = TextDoor(state.asker.consent, lambda: budget)
         other._closing, other._lent = None, self
         return other
+
+    def allowed(self) -> list[str]:
+        """Return the hosts that may get texts; an index need not be there yet."""
+        if is_index(self.path):
+            self._ready(create=False)
+        return self.door.hosts()
+
+    def allow(self, host: str) -> None:
+        """Allow texts to be sent to a host from now on; kept at once, or with the first run of a new index."""
+        if host not in self.allowed():
+            self.door.allow(host)
 
     def close(self) -> None:
         """Close the database."""
         if self._closing is not None:
+            with suppress(RetrieverError):
+                self.budget.save()
             self._closing()
+            self.door.consent = self.door.budget = None
         self._closing = self._state = self._sources = None
 
     def _ready(self, *, create: bool) -> _State:
@@ -213,7 +231,9 @@ class Opened(Closing):
                 self._closing = weakref.finalize(self, store.close)
                 self._closing.atexit = False  # a thread may still be at work on it then
                 views = OpenViews(store, self.path, device=self.device)
-                self._state = _State(store, views, Asker(store), Budget(store, self._limits))
+                budget = Budget(store, self._limits)
+                self._state = _State(store, views, Asker(store), budget)
+                self.door.consent, self.door.budget = self._state.asker.consent, lambda: budget
             return self._state
 
     @contextmanager
@@ -222,14 +242,18 @@ class Opened(Closing):
         if command != "index" and not (self.path / DATABASE).exists():
             raise IndexNotFoundError(f"There is no index at {self.path}.", hint="Make one with `retriever index`.")
         with self.holding(WriterLock(self.path / LOCK_NAME)):
+            new = command == "index" and not (is_index(self.path) and self.store.settings.get(ENCODER) is not None)
+            adopted = self._adopted() if new else None  # before anything is made: it may be refused
             self._ready(create=command == "index")
-            if command == "index" and self.store.settings.get(ENCODER) is None:
-                self._adopt()
+            if adopted is not None:
+                with self.store.transaction():
+                    adopted.keep(self.store)
             with recorded(self.store, command) as run_id:
+                self.door.keep()
                 yield run_id
 
-    def _adopt(self) -> None:
-        """Make the encoders at hand the index's own."""
+    def _adopted(self) -> EncoderDescriptions:
+        """Return the encoders at hand as the index's own are described."""
         self._given, self._given_plain = paired(self._given, self._given_plain)
         if self._given is None:
             from retriever.encoders import catalog
@@ -238,8 +262,7 @@ class Opened(Closing):
             if self._given_plain is None:
                 self._given_plain = load_base(device=self.device)
         plain = encoding.describe(self._given_plain) if isinstance(self._given_plain, Encoder) else None
-        with self.store.transaction():
-            EncoderDescriptions.of_two(encoding.describe(self._given), plain).keep(self.store)
+        return EncoderDescriptions.of_two(encoding.describe(self._given), plain)
 
 
 class HasOpened(Protocol):

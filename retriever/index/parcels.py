@@ -1,6 +1,6 @@
 """What is stored beside a batch's vectors: rows as documents or put aside, or texts that are stored already."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -90,13 +90,13 @@ class UnknownTexts:
         ]
 
 
-def chunks(rows: Iterable[Document | BadRow], size: int) -> Iterator[list[Document | BadRow]]:
-    """Yield rows in lists; an error on reading them is raised behind the rows before it."""
+def chunks(rows: Iterable[Document | BadRow], size: Callable[[], int]) -> Iterator[list[Document | BadRow]]:
+    """Yield rows in lists, whose sizes are asked for; an error on reading them is raised behind the rows before it."""
     rows = iter(rows)
     while True:
         chunk: list[Document | BadRow] = []
         try:
-            chunk.extend(islice(rows, size))
+            chunk.extend(islice(rows, size()))
         except Exception:
             if chunk:
                 yield chunk

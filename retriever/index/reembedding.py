@@ -6,16 +6,19 @@ changed nothing but the new views, and the same command goes on from there. Ques
 taught anew by these.
 """
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from retriever.core.errors import IndexDamagedError, RetrieverError, UsageError
+from retriever.core.door import Door
+from retriever.core.errors import EncoderMismatchError, IndexDamagedError, RetrieverError, UsageError
 from retriever.core.lessons import Lessons
 from retriever.core.protocols import Encoder
 from retriever.core.results import SCHEMA_VERSION, OnIndexing
 from retriever.core.types import JSON
+from retriever.index.asking.door import door_of
 from retriever.index.encoding import VIEW_SETTINGS, Loader, describe, load_described
 from retriever.index.generations import build_outgrown
 from retriever.index.indexing import Indexer, IndexingOptions
@@ -96,12 +99,16 @@ def reembed(
         IndexLockedError: another process writes to the index.
     """
     with Store.open(path / DATABASE) as store, WriterLock(path / LOCK_NAME):
-        current = _current(store)
+        current, door = _current(store), door_of(store)
+        before = encoder_descriptions(store, PREVIOUS, PREVIOUS_PLAIN)
+        known = [each for two in (current, before) if two is not None for each in (two.question, two.plain) if each]
+        encoder = encoder and _recognised(encoder.through(door), known, door)
+        plain = _recognised(plain.through(door), known, door) if isinstance(plain, Encoder) else plain
         wanted = EncoderDescriptions.of_two(
             current.question if encoder is None else describe(encoder),
             current.plain if plain is None else None if plain == "none" else describe(plain),
         )
-        if _settings(wanted) == _settings(current):
+        if _settings(wanted) == _settings(current) and wanted.names == current.names:
             named = filter(None, (wanted.question, wanted.plain))
             names = " and ".join(str(description["name"] or "an encoder without a name") for description in named)
             raise UsageError(f"{path} is embedded with {names} already.")
@@ -111,6 +118,17 @@ def reembed(
         encoders = Encoders(wanted, load, encoder, plain if isinstance(plain, Encoder) else None)
         report = Reembedding(instructions=whole, left=left)
         return _change(path, store, wanted, Sources(store, encoders), report, progress, options)
+
+
+def _recognised(encoder: Encoder, known: Sequence[Mapping[str, JSON]], door: Door) -> Encoder:
+    """Return an encoder that is elsewhere as the index describes it already, wherever it was; else as it is."""
+    for description in known if encoder.memory() is not None else ():
+        with suppress(EncoderMismatchError):
+            same = encoder.known_as({**description, "name": encoder.spec.name})
+            if same is not encoder:
+                same.through(door).encode(["."])
+                return same
+    return encoder
 
 
 def roll_back(path: Path, *, load: Loader = load_described, progress: OnIndexing | None = None) -> Reembedding:

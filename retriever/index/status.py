@@ -6,6 +6,7 @@ from pathlib import Path
 
 from retriever.core.results import IndexStatus, ViewStatus
 from retriever.index.dividing import kind
+from retriever.index.encoding import without_memory
 from retriever.index.generations import chosen_type
 from retriever.index.run_record import last_runs
 from retriever.index.sources.catalog import sources_of
@@ -26,8 +27,8 @@ def index_status(store: Store, folder: Path) -> IndexStatus:
         bad = [] if indexing is None else [asdict(row) for row in store.runs.quarantined(indexing.run_id)]
         return IndexStatus(
             path=str(folder),
-            encoder=described(store) or {},
-            plain=described(store, PLAIN),
+            encoder=without_memory(described(store) or {}),
+            plain=None if (plain := described(store, PLAIN)) is None else without_memory(plain),
             documents=len(store.documents),
             texts=store.documents.count_contents(),
             size_bytes=sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from retriever.core.contexts import Closing
+from retriever.core.door import Door
 from retriever.core.errors import BusyError, RetrieverError
 from retriever.core.protocols import Encoder, WrappedEncoder
 from retriever.core.types import Encoded
@@ -312,6 +313,12 @@ def _fail(request: _Request, error: BaseException) -> None:
         request.answer.set_exception(error)
 
 
+def read_queries(encoder: Encoder, queries: Sequence[str], instruction: str) -> Reading:
+    """Return queries as an encoder that has prompts for them reads them."""
+    vectors = encoder.encode_queries(queries, instruction=instruction)
+    return Reading([Encoded(vectors, [[] for _ in queries])], sum(encoder.count_tokens(queries)))
+
+
 def _stopping() -> RetrieverError:
     return BusyError("The server is stopping.", hint="Ask again when it is back.")
 
@@ -322,6 +329,11 @@ class QueuedEncoder(WrappedEncoder):
     def __init__(self, encoder: Encoder, queue: BatchQueue) -> None:
         super().__init__(encoder)
         self._queue = queue
+
+    def through(self, door: Door) -> Encoder:
+        """Return the encoder without a queue where it sends texts through a door: its server has one."""
+        sent = self._encoder.through(door)
+        return self if sent is self._encoder else sent
 
     def submit(self, texts: Sequence[str], instruction: str = "") -> "Future[Reading]":
         """Ask for vectors without waiting; as `BatchQueue.submit`."""

@@ -176,13 +176,17 @@ class Connections:
             self.rows("ROLLBACK")
 
     @property
+    def reading(self) -> bool:
+        """Whether this thread is in a snapshot."""
+        return bool(getattr(self._local, "reading", False))
+
+    @property
     def has_changed_documents(self) -> bool:
         """Whether this thread is in a transaction that has changed documents or texts."""
-        reading = getattr(self._local, "reading", False)
-        return self.raw.in_transaction and not reading and self._local.documents
+        return self.raw.in_transaction and not self.reading and self._local.documents
 
     def _require_no_snapshot(self) -> None:
-        if getattr(self._local, "reading", False):
+        if self.reading:
             raise RuntimeError("a snapshot only reads: what is written in it would not last")
 
     @contextmanager

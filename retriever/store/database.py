@@ -114,6 +114,11 @@ class Store(Closing):
         """Close the connections of all threads."""
         self._db.close()
 
+    @property
+    def reading(self) -> bool:
+        """Whether this thread is in a snapshot, in which it may not write."""
+        return self._db.reading
+
     def best_effort_write(self, write: Callable[[], None]) -> None:
         """Write bookkeeping that a later call can do as well: wait for nobody, and let it be where it fails."""
         with suppress(RetrieverError), self._db.no_wait(), self._db.writing(data=False):

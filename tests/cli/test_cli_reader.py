@@ -311,7 +311,7 @@ def test_answers_and_status_say_who_answered_and_what_was_sent(indexed, name, wr
     assert indexed("answers", "--instruction", WHO, corrected).err == said
     sent = indexed("status", "--json").document["sent"]
     assert sent["texts"] == 8 and sent["tokens"] > 0
-    assert f"Language models were sent 8 texts until now: about {sent['tokens']:,} tokens" in indexed("status").out
+    assert f"Endpoints were sent 8 texts until now: about {sent['tokens']:,} tokens" in indexed("status").out
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,9 @@ class EmbeddingsRequest(RequestBody):
     )
     instruction: str | None = Field(default=None, description="What to look at in every text, in plain words.")
     prompt: str | None = Field(default=None, description="Another name for `instruction`.")
+    input_type: Literal["document", "query"] = Field(
+        default="document", description="query: what is searched for, which some models read in another way."
+    )
     encoding_format: Literal["float", "base64"] = Field(
         default="float", description="base64: of float32 values, little-endian."
     )
@@ -129,7 +132,7 @@ async def embeddings(service: Served, body: Annotated[EmbeddingsRequest, Body(op
                 f"dimensions is {body.dimensions}; the vectors of {model} have {dim}.",
                 hint="Leave it out: the model is not trained for shortened vectors, so they would mean less.",
             )
-    embedded = await service.embed(model, texts, instruction)
+    embedded = await service.embed(model, texts, instruction, queries=body.input_type == "query")
     return answer(
         {
             "object": "list",

@@ -81,6 +81,17 @@ def find_place(name: str, method: str = METHOD) -> Place:
     return Place(name, url.netloc, loopback, url.geturl().rstrip("/"), model, keyed)
 
 
+def endpoint_name(name: str) -> str:
+    """Return the name of an encoder behind an endpoint, which may be its URL alone; empty for any other.
+
+    >>> endpoint_name("https://host/v1#bge-m3"), endpoint_name("minilm")
+    ('http:https://host/v1#bge-m3', '')
+    """
+    if name.startswith(("http://", "https://")):
+        return f"{ENCODERS}:{name}"
+    return name if name.startswith(f"{ENCODERS}:") else ""
+
+
 def sent_value(variable: str) -> str:
     """Return what a variable gives a header, without blanks around it; empty where it is not set.
 

@@ -1,7 +1,7 @@
 """The one object that asks models at endpoints about the texts of an index: model, permission, memory and pacing."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -10,10 +10,11 @@ from uuid import uuid4
 
 import numpy as np
 
-from retriever.core.errors import ConsentError, EncoderError, ReadingLimitError
+from retriever.core.errors import EncoderError, ReadingLimitError
 from retriever.core.text import is_blank
 from retriever.core.types import Ids
-from retriever.encoders.answers.places import ENCODERS, METHOD, Place, find_place
+from retriever.encoders.answers.places import ENCODERS, METHOD, Place, endpoint_name, find_place
+from retriever.encoders.model_options import NamedModel
 from retriever.index.asking.consent import Consent
 from retriever.index.asking.limits import KEPT_HINT, Budget
 from retriever.index.sources.answers import Reader
@@ -58,18 +59,6 @@ class Asker:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.consent = Consent(store)
-
-    def place(self, name: str) -> ReaderPlace:
-        """Return where a reader gets texts, and whether they may be sent there; nobody is asked.
-
-        Raises:
-            EncoderError: the name is of no endpoint that may be used.
-        """
-        method = name.partition(":")[0]
-        if method not in (METHOD, ENCODERS):
-            return ReaderPlace(name, "", local=True, allowed=True)
-        place = find_place(name, method)
-        return ReaderPlace(name, place.host, place.loopback, place.loopback or place.host in self.consent.hosts())
 
     def meet(self, name: str, budget: Budget) -> Reader:
         """Return a language model as answers are kept under it; one that the index has not met is asked eight probes.
@@ -185,12 +174,23 @@ class Asker:
         return model
 
     def _require_allowed(self, place: Place) -> None:
-        if place.host and not place.loopback and place.host not in self.consent.hosts():
-            raise ConsentError(
-                f"Texts of this index would be sent to {place.host}.",
-                hint="Allow that host: --yes of a command, `index.teaching.allow(host)` in Python, a box of the app.",
-                host=place.host,
-            )
+        if place.host and not place.loopback:
+            self.consent.require(place.host)
+
+
+def place_of(name: str, allowed: Collection[str]) -> ReaderPlace:
+    """Return where a language model or an encoder gets texts, given the hosts that may; nobody is asked.
+
+    Raises:
+        EncoderError: the name is of no endpoint that may be used.
+    """
+    if encoder := endpoint_name(name):
+        place = find_place(NamedModel.parse(encoder).name, ENCODERS)
+    elif name.startswith(f"{METHOD}:"):
+        place = find_place(name)
+    else:
+        return ReaderPlace(name, "", local=True, allowed=True)
+    return ReaderPlace(name, place.host, place.loopback, place.loopback or place.host in allowed)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from retriever.core.errors import OutputError
+from retriever.core.errors import ConsentError, OutputError
 from retriever.core.paths import config_dir, make_folder, write_whole
 from retriever.store.database import Store
 
@@ -35,6 +35,15 @@ class Consent:
         hosts = _read().get(self._key)
         return [str(host) for host in hosts] if isinstance(hosts, list) else []
 
+    def require(self, host: str) -> None:
+        """Refuse a host of another machine.
+
+        Raises:
+            ConsentError: nobody allowed it.
+        """
+        if host not in self.hosts():
+            raise not_allowed(host)
+
     def allow(self, host: str) -> None:
         """Allow texts of the index to be sent to a host from now on.
 
@@ -42,6 +51,15 @@ class Consent:
             OutputError: the file cannot be written.
         """
         _change(lambda known: {**known, self._key: sorted({*self.hosts(), host})})
+
+
+def not_allowed(host: str) -> ConsentError:
+    """Return the error of texts that would be sent to a host that nobody allowed."""
+    return ConsentError(
+        f"Texts of this index would be sent to {host}.",
+        hint="Allow that host: --yes of a command, `index.teaching.allow(host)` in Python, a box of the app.",
+        host=host,
+    )
 
 
 def forget(folder: Path) -> None:

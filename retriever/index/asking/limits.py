@@ -38,7 +38,7 @@ class ReadingLimits:
     ReadingLimits(texts=50, tokens=None, minutes=10, day_texts=None, day_tokens=None)
 
     Attributes:
-        texts: of a question altogether, whenever they were sent.
+        texts: of a question altogether, whenever they were sent; of a reading, to an encoder's endpoint.
         tokens: of a reading, about: sent and received.
         minutes: of a reading, after the first call.
         day_texts: of an index and a day, UTC.
@@ -66,16 +66,18 @@ class ReadingLimits:
 
 @dataclass(slots=True)
 class Spent:
-    """What was asked of language models so far.
+    """What was asked of language models so far, and sent to encoders.
 
     Attributes:
         texts: that were answered, or cannot be.
+        embedded: texts that were sent to an encoder's endpoint, queries and probes too.
         tokens: sent and received, about; probes and calls about answers too.
         unread: texts that were not answered because a limit was reached.
         failures: texts without an answer, by the reason.
     """
 
     texts: int = 0
+    embedded: int = 0
     tokens: int = 0
     unread: int = 0
     failures: "dict[Unread, int]" = field(default_factory=dict)
@@ -104,6 +106,7 @@ class Budget:
         self._lock = threading.Lock()
         self._began: float | None = None
         self._today = self._unsaved = 0  # tokens of the day that are stored, and that are not yet
+        self._texts_today = self._unsaved_texts = 0  # likewise
         self.limits = limits
         self.spent = Spent()
 
@@ -120,6 +123,29 @@ class Budget:
         if self.limits.day_texts is not None:
             most.append(self.limits.day_texts - self._store.spending.today()[0])
         return max(0, min(most)) if most else None
+
+    def send(self, texts: int) -> None:
+        """Count texts that are about to be sent to an encoder's endpoint; a number below 0 takes some back.
+
+        Raises:
+            ReadingLimitError: they are more than a limit leaves, or its minutes are over; nothing is counted.
+        """
+        with self._lock:
+            if texts > 0 and (limit := self._in_the_way(texts)):
+                raise _reached(limit)
+            self.spent.embedded += texts
+            self._unsaved_texts += texts
+
+    def _in_the_way(self, texts: int) -> str:
+        """Return the limit that does not let so many more texts be sent; empty for none."""
+        limits, today = self.limits, self._texts_today + self._unsaved_texts
+        if limits.texts is not None and self.spent.embedded + texts > limits.texts:
+            return f"{limits.texts} texts of a reading"
+        if limits.day_texts is not None and today + texts > limits.day_texts:
+            return f"{limits.day_texts} texts of a day"
+        if limits.minutes is not None and time.monotonic() >= (self._began or 0.0) + 60 * limits.minutes:
+            return f"{limits.minutes:g} minutes of a reading"
+        return ""
 
     def before(self, tokens: int) -> None:
         """Count the tokens of a call that is about to be sent.
@@ -141,13 +167,15 @@ class Budget:
             self._count(tokens)
 
     def save(self, texts: int = 0) -> None:
-        """Store what was spent since this was called last, and texts that are sent: on a thread that may write."""
+        """Store what was spent since this was called last, and texts that are sent; in a snapshot later."""
         with self._lock:
-            tokens, self._unsaved = self._unsaved, 0
-            if texts or tokens:
-                self._store.spending.add(texts, tokens)
-            if self.limits.day_tokens is not None:
-                self._today = self._store.spending.today()[1]
+            if not self._store.reading:
+                tokens, self._unsaved = self._unsaved, 0
+                texts, self._unsaved_texts = texts + self._unsaved_texts, 0
+                if texts or tokens:
+                    self._store.spending.add(texts, tokens)
+            if self.limits.day_tokens is not None or self.limits.day_texts is not None:
+                self._texts_today, self._today = self._store.spending.today()
 
     def _count(self, tokens: int) -> None:
         self.spent.tokens += tokens

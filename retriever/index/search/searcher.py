@@ -9,7 +9,14 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from retriever.core.errors import ConsentError, EncoderError, IndexDamagedError, ReadingLimitError, RetrieverError
+from retriever.core.errors import (
+    ConsentError,
+    EncoderError,
+    EndpointError,
+    IndexDamagedError,
+    ReadingLimitError,
+    RetrieverError,
+)
 from retriever.core.requests import SearchRequest
 from retriever.core.results import SearchPath, SearchResult, Settling
 from retriever.index.encoding import OnTexts
@@ -40,6 +47,13 @@ from retriever.index.sources.filling import catch_up, encode_queries
 from retriever.index.sources.source import Source
 
 T = TypeVar("T")
+AWAY = (ConsentError, EndpointError, ReadingLimitError)
+"""Why an encoder that is elsewhere cannot be asked: what is stored is searched then."""
+
+
+def _with_fault(results: Sequence[SearchResult], fault: RetrieverError) -> list[SearchResult]:
+    """Return results as final ones, and why they are no better."""
+    return [replace(result, final=True, reader_fault=fault) for result in results]
 
 
 class Searcher:
@@ -76,7 +90,7 @@ class Searcher:
         first = self._steadily(lambda: self._first(search))
         yield first.results
         while first.reading is not None:
-            if (yield from self._go_on(first.reading, on_texts)):
+            if (yield from self._go_on(first.reading, first.results, on_texts)):
                 return
             first = self._steadily(lambda: self._first(search))
             if first.reading is None:
@@ -115,7 +129,10 @@ class Searcher:
         view = self._views.of(reading.queries.sources, source)
         if view is None or not view.coverage(reading.found.allowed):
             return None
-        reading.queries.shown()  # now, and not while a state of the database is held
+        try:
+            reading.queries.shown()  # now, and not while a state of the database is held
+        except AWAY:
+            return None
         return self._steadily(lambda: self._final(reading))
 
     def _asked_now(self, queries: Sequence[str], request: SearchRequest) -> Asked:
@@ -146,7 +163,13 @@ class Searcher:
         now = self._capped(search)
         if now.request.mode == "lexical":
             return self._by_words_alone(now)
-        return self._by_vectors(search, now, self._ranker.by_words(now))
+        try:
+            return self._by_vectors(search, now, self._ranker.by_words(now))
+        except AWAY as error:
+            if now.request.mode == "dense" or now.request.like is not None:
+                raise
+            words = self._by_words_alone(replace(now, request=replace(now.request, mode="lexical")))
+            return replace(words, results=_with_fault(words.results, error))
 
     def _by_words_alone(self, now: Asked) -> Round:
         """Answer by words, for which no encoder is loaded; of the instruction counts whether texts answer it."""
@@ -198,8 +221,12 @@ class Searcher:
         since = 0 if noted is None else noted.newest
         return self._answered(now, answers, Reading(search, queries, pool, most, since))
 
-    def _go_on(self, reading: Reading, on_texts: OnTexts | None) -> Generator[list[SearchResult], None, bool]:
+    def _go_on(
+        self, reading: Reading, first: list[SearchResult], on_texts: OnTexts | None
+    ) -> Generator[list[SearchResult], None, bool]:
         """Yield answers as more texts are read, until the hits no longer change.
+
+        Where the encoder that reads them is away, the last answer, of ``first`` or after it, is the final one.
 
         Returns:
             Whether the last was final; not where the queries' vectors are not of the index's views any longer.
@@ -213,10 +240,13 @@ class Searcher:
                 reading.queries.shown()  # now, and not while a state of the database is held
                 wanted, read = self._rounds.read(reading, number)
                 last = self._steadily(lambda: self._final(reading))
-            except RetrieverError:
-                if reading.serves(self._sources()):
+            except RetrieverError as error:
+                if not reading.serves(self._sources()):
+                    return False
+                if not isinstance(error, AWAY):
                     raise
-                return False
+                yield _with_fault(before or first, error)
+                return True
             if last is None:
                 return False
             results = last.results

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
+from retriever.core.door import Door
 from retriever.core.errors import IndexDamagedError
 from retriever.core.requests import SearchRequest
 from retriever.core.text import normal_instruction
 from retriever.core.types import Ids
+from retriever.index.asking.door import door_of
 from retriever.index.encoding import Loader, load_described
 from retriever.index.sources.answers import Answers
 from retriever.index.sources.encoders import Encoders, encoder_descriptions
@@ -23,13 +25,19 @@ KINDS: Mapping[str, type[Source]] = {source.kind: source for source in (Plain, Q
 
 
 class Sources:
-    """The sources of an index, whose texts some encoders read; threads may share it."""
+    """The sources of an index, whose texts some encoders read; threads may share it.
 
-    def __init__(self, store: Store, encoders: Encoders) -> None:
+    Args:
+        store: the index's database.
+        encoders: of the index.
+        door: by which texts leave for those that are elsewhere; None for one of its own.
+    """
+
+    def __init__(self, store: Store, encoders: Encoders, door: Door | None = None) -> None:
         self._store = store
         self._opened: dict[tuple[int, str], Source] = {}  # by view and what it was stored with
-        self.context = Context(store, encoders)
-        self.encoders = encoders
+        self.encoders = encoders.through(door_of(store)) if door is None else encoders.through(door)
+        self.context = Context(store, self.encoders)
 
     def all(self, made_by: Callable[[View], bool] | None = None) -> list[Source]:
         """Return the sources of the views of the index's encoders, oldest first; no encoder is loaded.

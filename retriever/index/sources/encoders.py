@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, Self
 
+from retriever.core.door import Door
 from retriever.core.errors import EncoderError, UsageError
 from retriever.core.protocols import Encoder, Tuning
 from retriever.core.types import JSON
-from retriever.index.encoding import Loader, belongs, described_key, load_described, view_key
+from retriever.index.encoding import MEMORY, Loader, belongs, described_key, load_described, view_key
 from retriever.store.database import Store
 from retriever.store.views import View, ViewKey
 
@@ -31,6 +32,7 @@ BaseEncoder = Encoder | Literal["none"]
 """What fills the base view: an encoder of its own, or the one that follows instructions."""
 
 _SENTENCE_ENCODERS = "st:"  # what their names begin with
+_ENDPOINTS = "http:"  # likewise
 
 
 def described(store: Store, key: str = ENCODER) -> dict[str, JSON] | None:
@@ -88,12 +90,14 @@ def encoder_descriptions(store: Store, question: str = ENCODER, plain: str = PLA
 
 
 def load_base(name: str = DEFAULT_BASE, *, device: str = "auto") -> Encoder:
-    """Load a sentence-transformers model as base encoder: by a name of `retriever models list`, of a folder or the hub.
+    """Load a base encoder: a sentence-transformers model, or one behind an endpoint.
+
+    The former is named as `retriever models list` does, or by a folder or the hub.
 
     An encoder of another package can be one too.
 
     Raises:
-        EncoderError: there is no such model, or it is of another kind.
+        EncoderError: there is no such model, or it is none of these.
     """
     from retriever.encoders import catalog
 
@@ -103,10 +107,10 @@ def load_base(name: str = DEFAULT_BASE, *, device: str = "auto") -> Encoder:
         resolved = f"{_SENTENCE_ENCODERS}{name}"
     if catalog.find_encoder(resolved):
         return catalog.load_encoder(resolved, device=device)
-    if not resolved.startswith(_SENTENCE_ENCODERS):
+    if not resolved.startswith((_SENTENCE_ENCODERS, _ENDPOINTS)):
         raise EncoderError(
             f"{name} cannot be the base encoder: it reads texts under an instruction.",
-            hint=f"Name a sentence-transformers model, such as {DEFAULT_BASE}, or none.",
+            hint=f"Name a sentence-transformers model, such as {DEFAULT_BASE}, http:URL#MODEL, or none.",
         )
     return catalog.load_encoder(resolved, device=device)
 
@@ -175,11 +179,26 @@ class Encoders:
         load: Loader = load_described,
         question: Encoder | None = None,
         plain: Encoder | None = None,
+        door: Door | None = None,
     ) -> None:
         self.descriptions = descriptions
         self._load = load
         self._given = question, plain
+        self._door = door
         self._tuned: dict[str, Encoder] = {}  # by the digests of what tuned them
+
+    def through(self, door: Door) -> "Encoders":
+        """Return the encoders as those of them that are elsewhere get texts through a door."""
+        return Encoders(self.descriptions, self._load, *self._given, door)
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether one of them is behind an endpoint."""
+        known = self.descriptions
+        return known is not None and any(MEMORY in each for each in (known.question, known.plain) if each is not None)
+
+    def _sending(self, encoder: Encoder) -> Encoder:
+        return encoder if self._door is None else encoder.through(self._door)
 
     @property
     def separate(self) -> bool:
@@ -196,14 +215,14 @@ class Encoders:
         """The instruction encoder."""
         if self.descriptions is None:
             raise EncoderError("The index names no encoder.")
-        return self._given[0] or self._load(self.descriptions.question)
+        return self._sending(self._given[0] or self._load(self.descriptions.question))
 
     @cached_property
     def base(self) -> Encoder:
         """The base encoder, which fills the base view: the instruction encoder where that has none of its own."""
         if self.descriptions is None or self.descriptions.plain is None:
             return self.question
-        return self._given[1] or self._load(self.descriptions.plain)
+        return self._sending(self._given[1] or self._load(self.descriptions.plain))
 
     @property
     def plain(self) -> Encoder | None:

@@ -26,9 +26,9 @@ class Plain(Source):
         descriptions = self.context.encoders.descriptions
         return "" if descriptions is None else str(descriptions.of(self.instruction).get("name") or "")
 
-    def describe(self) -> Mapping[str, JSON]:
-        """Describe that encoder."""
-        return describe(self.encoder)
+    def describe(self) -> Mapping[str, JSON] | None:
+        """Describe that encoder; None where a server reads, which this process asks."""
+        return describe(self.encoder) if self.encoder.at_once == 1 else None
 
 
 class Instructed(Plain):

@@ -12,11 +12,13 @@ from retriever.core.results import IndexingReport, OnIndexing, counting
 from retriever.core.text import normal_instruction
 from retriever.core.types import Document
 from retriever.core.verdicts import Verdict
-from retriever.index.asking.asker import ReaderPlace
+from retriever.index.asking.asker import ReaderPlace, place_of
 from retriever.index.asking.limits import Spent
 from retriever.index.completing import ask, judge_views
+from retriever.index.encoding import MEMORY
 from retriever.index.opened import Opened
 from retriever.index.sources.answers import of_model
+from retriever.index.sources.encoders import encoder_descriptions
 from retriever.index.sources.taught import Taught
 from retriever.index.teaching.active_learning import Grouping, Suggestion, clear_answers, worth_answering
 from retriever.index.teaching.answering import PERSON, choose_reader, give_answers, keep_answers, keep_examples
@@ -171,16 +173,25 @@ class Teaching:
         return source.name if source is not None and source.in_words else ""
 
     def place(self, reader: str) -> ReaderPlace:
-        """Return where a reader gets texts, and whether they may be sent there; nobody is asked.
+        """Return where a reader or an encoder gets texts, and whether they may be sent there; nobody is asked.
 
         Raises:
             EncoderError: the name is of no endpoint that may be used.
         """
-        return self._opened.asker.place(reader)
+        return place_of(reader, self._opened.allowed())
+
+    def elsewhere(self) -> list[str]:
+        """Return the names of the index's encoders that are behind an endpoint."""
+        known = encoder_descriptions(self._opened.store)
+        both = () if known is None else (known.question, known.plain)
+        return [str(each["name"]) for each in both if each is not None and MEMORY in each]
 
     def allow(self, host: str) -> None:
-        """Allow texts of the index to be sent to a host from now on: this person's choice, kept outside the index."""
-        self._opened.asker.consent.allow(host)
+        """Allow texts of the index to be sent to a host from now on: this person's choice, kept outside the index.
+
+        Of an index that is not there yet, the choice is kept with its first documents.
+        """
+        self._opened.allow(host)
 
     def read(self, instruction: str, *, progress: OnIndexing | None = None) -> None:
         """Have the language model that serves a question read every text that it was not asked about.

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from retriever.core.errors import IndexDamagedError, RetrieverError
+from retriever.core.errors import ConsentError, IndexDamagedError, RetrieverError
 from retriever.core.results import SCHEMA_VERSION
 from retriever.core.types import Embeddings, Ids
 from retriever.index.encoding import Loader, load_described
@@ -103,6 +103,7 @@ def verify(path: Path, *, deep: bool = False, load: Loader = load_described) -> 
     Raises:
         IndexNotFoundError: there is no index.
         SchemaError: another version of retriever wrote it.
+        ConsentError: a deep check would send texts to a host that nobody allowed; nothing was sent.
     """
     started = time.perf_counter()
     checking = _Checking(path, deep, load)
@@ -218,6 +219,8 @@ class _Checking:
                     yield from self._read_again(store, source.view, source)
             except IndexDamagedError:
                 continue  # named already
+            except ConsentError:  # no damage: nobody was asked
+                raise
             except RetrieverError as error:
                 if source.needs:
                     yield Finding(f"source of view {source.view_id}", error.message, Remedy.TEACH)

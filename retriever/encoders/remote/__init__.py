@@ -1,0 +1,1 @@
+"""Encoders behind an endpoint (`/v1/embeddings`): `encoder`, its requests in `calls`, what is known in `served`."""

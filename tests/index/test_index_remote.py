@@ -1,0 +1,393 @@
+"""An index whose encoder is behind an endpoint: who may get texts, what is sent and paid, and what a failure leaves."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from embedding_server import EmbeddingModel, Refusal, serving_embeddings, vector
+from index_fakes import FakeEncoder
+from replay_server import forget_endpoints
+
+from retriever import load_encoder
+from retriever.core.errors import ConsentError, EncoderMismatchError, EndpointError, ReadingLimitError
+from retriever.core.requests import SearchRequest
+from retriever.core.types import Document
+from retriever.encoders.answers import patience, places
+from retriever.encoders.remote.served import PROBES
+from retriever.index.asking.limits import ReadingLimits
+from retriever.index.encoding import load_described
+from retriever.index.reembedding import reembed
+from retriever.index.upkeep.repair import repair
+from retriever.index.upkeep.verify import verify
+from retriever.serving.batching import BatchQueue, QueuedEncoder
+from retriever.workspace import Index, limited
+
+ROOT = Path(__file__).parents[2]
+WORDS = ["kettle", "lamp", "knife", "toy", "dog"]
+DOCUMENTS = [Document(f"d{n}", f"{WORDS[n % 5]} number {n}") for n in range(200)]
+WHICH = "Which thing is it about?"
+
+
+@pytest.fixture
+def model(monkeypatch, tmp_path):
+    made = EmbeddingModel()
+    monkeypatch.setattr(patience, "BACKOFF", (0.001, 0.01))
+    monkeypatch.setenv("RETRIEVER_CONFIG", str(tmp_path / "config"))
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    forget_endpoints()
+    with serving_embeddings(made) as url:
+        made.name, made.host = f"http:{url}#tiny", url.split("/")[2]
+        yield made
+
+
+@pytest.fixture
+def elsewhere(model, monkeypatch):
+    """Have this machine's addresses taken for another machine's."""
+    monkeypatch.setattr(places, "is_loopback", lambda host: False)
+    monkeypatch.setenv(places.ALLOW_HTTP, "1")
+    return model
+
+
+def opened(path, model, **options):
+    """Open an index whose base encoder is behind the endpoint, or make one."""
+    return Index(path, encoder=FakeEncoder("question"), plain=load_encoder(model.name), **options)
+
+
+def sent(model):
+    return [text for text in model.texts if text not in PROBES]
+
+
+def again(model):
+    """Begin as another process does, which has met no endpoint and is told nothing of what came before."""
+    forget_endpoints()
+    model.sent.clear()
+    model.answered.clear()
+    model.asked_about.clear()
+
+
+def test_an_index_is_made_searched_and_opened_again_by_its_name_alone(model, tmp_path):
+    with opened(tmp_path / "index", model) as index:
+        report = index.add(DOCUMENTS)
+        assert report.added == 200
+        assert sorted(sent(model)) == sorted(document.text for document in DOCUMENTS)
+        assert "memory" not in index.status().plain
+    again(model)
+    with Index(tmp_path / "index", encoder=FakeEncoder("question")) as index:
+        assert index.status().plain["name"] == model.name
+        assert index.search("number 7", mode="lexical", k=1).hits[0].document.id == "d7"
+        assert index.documents(["d3"])["d3"].text == "toy number 3"
+        assert model.sent == []
+        hits = index.search("knife number 12", mode="dense", k=3).hits
+        assert hits[0].document.id == "d12"
+        assert sorted(model.texts) == sorted([*PROBES, "knife number 12"])
+        index.search("lamp number 1", mode="dense")
+        assert len(model.texts) == len(PROBES) + 2
+        assert index.add(DOCUMENTS).unchanged == 200
+        assert len(model.texts) == len(PROBES) + 2
+
+
+def test_the_vectors_are_those_of_the_endpoint(model, tmp_path):
+    with opened(tmp_path / "index", model) as index:
+        index.add(DOCUMENTS[:50])
+        hits = index.search("kettle 5", mode="dense", k=50).hits
+    query = np.array(vector("kettle 5"))
+    assert hits[0].document.id == "d5"
+    for hit in hits:
+        own = np.array(vector(hit.document.text))
+        cosine = own @ query / np.linalg.norm(own) / np.linalg.norm(query)
+        assert hit.score == pytest.approx(cosine, abs=1e-3)
+
+
+def test_nothing_leaves_before_its_host_is_allowed_and_then_all_that_is_needed(elsewhere, tmp_path):
+    path, model = tmp_path / "index", elsewhere
+    with opened(path, model) as index:
+        with pytest.raises(ConsentError, match=f"would be sent to {model.host}") as refused:
+            index.add(DOCUMENTS[:40])
+        assert refused.value.host == model.host
+        assert (model.sent, model.asked_about) == ([], [])
+        assert not (path / "corpus.sqlite3").exists()
+        index.teaching.allow(model.host)
+        index.add(DOCUMENTS[:40])
+        assert len(sent(model)) == 40
+    again(model)
+    with Index(path, encoder=FakeEncoder("question")) as index:
+        assert index.teaching.elsewhere() == [model.name]
+        assert index.teaching.place(model.name).allowed
+        assert index.search("toy number 3", k=1).reader_fault is None
+
+
+def test_an_index_that_comes_from_elsewhere_sends_nothing(elsewhere, tmp_path, monkeypatch):
+    path, model = tmp_path / "index", elsewhere
+    with opened(path, model) as index:
+        index.teaching.allow(model.host)
+        index.add(DOCUMENTS[:40])
+    path.rename(tmp_path / "moved")
+    path = tmp_path / "moved"
+    again(model)
+    with Index(path, encoder=FakeEncoder("question")) as index:
+        result = index.search("number 7", k=1)
+        assert isinstance(result.reader_fault, ConsentError)
+        assert (result.mode, result.hits[0].document.id) == ("lexical", "d7")
+        with pytest.raises(ConsentError):
+            index.search("number 7", mode="dense")
+        with pytest.raises(ConsentError):
+            index.add([*DOCUMENTS[:40], Document("new", "a new lamp")])
+        assert index.status().documents == 40
+    with pytest.raises(ConsentError):
+        verify(path, deep=True)
+    assert verify(path).whole
+    repair(path)
+    assert (model.sent, model.asked_about) == ([], [])
+
+
+def test_an_encoder_that_an_index_describes_sends_nothing_without_the_index(elsewhere, tmp_path):
+    path, model = tmp_path / "index", elsewhere
+    with opened(path, model) as index:
+        index.teaching.allow(model.host)
+        index.add(DOCUMENTS[:4])
+        description = index._opened.sources.encoders.descriptions.plain
+    again(model)
+    with pytest.raises(ConsentError, match="Open the index first"):
+        load_described(description).encode(["a kettle"])
+    assert model.sent == []
+
+
+def test_a_deep_check_and_a_repair_keep_to_the_endpoint(model, tmp_path):
+    path = tmp_path / "index"
+    with opened(path, model) as index:
+        index.add(DOCUMENTS[:40])
+    again(model)
+
+    def load(description):
+        return load_described(description) if "memory" in description else FakeEncoder("question")
+
+    assert verify(path, deep=True, load=load).whole
+    again(model)
+    model.vector = lambda text: vector(text)[::-1]
+    findings = verify(path, deep=True, load=load).findings
+    assert [finding.artefact for finding in findings] == [f"encoder {model.name}"]
+    assert "is not the model that the index was made with" in findings[0].problem
+
+
+def test_another_model_under_the_same_name_is_refused_and_reembed_takes_it(model, tmp_path):
+    path = tmp_path / "index"
+    with opened(path, model) as index:
+        index.add(DOCUMENTS[:40])
+    again(model)
+    model.vector = lambda text: vector(text)[::-1]
+    with Index(path, encoder=FakeEncoder("question")) as index:
+        with pytest.raises(EncoderMismatchError, match="is not the model"):
+            index.search("toy", mode="dense")
+        with pytest.raises(EncoderMismatchError):
+            index.search("toy")
+        assert index.search("number 7", mode="lexical", k=1).hits
+    again(model)
+    done = reembed(path, plain=load_encoder(model.name), load=lambda _: FakeEncoder("question"))
+    assert done.embedded == 40
+    with Index(path, encoder=FakeEncoder("question")) as index:
+        assert index.search("knife number 12", mode="dense", k=1).hits[0].document.id == "d12"
+
+
+def test_the_same_model_at_another_address_takes_the_index_over_without_a_text(model, tmp_path):
+    path = tmp_path / "index"
+    with opened(path, model) as index:
+        index.add(DOCUMENTS[:40])
+    again(model)
+    noisy = EmbeddingModel(vector=lambda text: [number + 1e-3 for number in vector(text)])
+    with serving_embeddings(noisy) as url:
+        done = reembed(path, plain=load_encoder(f"http:{url}#tiny"), load=lambda _: FakeEncoder("question"))
+        assert done.embedded == 0
+        assert [text for text in noisy.texts if text in {document.text for document in DOCUMENTS}] == []
+        with Index(path, encoder=FakeEncoder("question")) as index:
+            assert index.status().plain["name"] == f"http:{url}#tiny"
+            assert index.search("knife number 12", mode="dense", k=1).hits[0].document.id == "d12"
+    assert model.sent == []
+
+
+@pytest.mark.parametrize(
+    ("limits", "says"),
+    [
+        ({"texts": 104}, "104 texts of a reading"),
+        ({"day_texts": 104}, "104 texts of a day"),
+        ({"tokens": 500}, "500 tokens of a reading"),
+        ({"day_tokens": 500}, "500 tokens of a day"),
+        ({"minutes": 0}, "0 minutes"),
+    ],
+)
+def test_a_limit_ends_the_run_keeps_what_is_stored_and_the_next_goes_on(model, tmp_path, limits, says):
+    path = tmp_path / "index"
+    load_encoder(model.name).encode(["."])  # the probes are counted too where the index asks for them
+    model.sent.clear()
+    with opened(path, model, limits=ReadingLimits(**limits)) as index:
+        with pytest.raises(ReadingLimitError, match=says):
+            index.add(DOCUMENTS)
+        stored = index.status().documents
+        assert stored == len(sent(model)) == index.teaching.spent.embedded < 200
+        assert index.status().sent["texts"] == stored
+    with opened(path, model) as index:
+        index.add(DOCUMENTS)
+        assert len(set(sent(model))) == len(sent(model)) == 200
+        assert index.status().sent["texts"] == 200
+
+
+def test_a_search_counts_its_texts_within_the_limits_of_its_own_reading(model, tmp_path):
+    with opened(tmp_path / "index", model) as index:
+        index.add(DOCUMENTS[:40])
+        before = index.status().sent["texts"]
+        one, other = limited(index, ReadingLimits(texts=1)), limited(index, ReadingLimits(texts=1))
+        assert one.search("toy number 3", k=1).reader_fault is None
+        result = one.search("toy number 4", k=1)
+        assert isinstance(result.reader_fault, ReadingLimitError) and result.mode == "lexical"
+        assert other.search("toy number 3", k=1).reader_fault is None
+        assert [each.teaching.spent.embedded for each in (one, other)] == [1, 1]
+        assert index.status().sent["texts"] == before + 2
+
+
+def test_an_endpoint_that_is_away_leaves_the_words_and_says_so(model, tmp_path):
+    with opened(tmp_path / "index", model) as index:
+        index.add(DOCUMENTS[:40])
+        model.always = lambda reply, _: Refusal(401, "no")
+        result = index.search("number 7", k=1)
+        assert (result.mode, result.hits[0].document.id, result.final) == ("lexical", "d7", True)
+        assert isinstance(result.reader_fault, EndpointError) and model.host in str(result.reader_fault)
+        stored = index.search_stored(SearchRequest("number 7", k=1))
+        assert stored.hits[0].document.id == "d7"
+        for options in ({"query": "number 7", "mode": "dense"}, {"like": "d7", "mode": "dense"}):
+            if options.get("like") is None:
+                with pytest.raises(EndpointError, match="status 401"):
+                    index.search(**options)
+
+
+def test_an_instruction_encoder_that_goes_away_leaves_the_answer_of_before(model, tmp_path):
+    path = tmp_path / "index"
+    with Index(path, encoder=load_encoder(model.name), plain=FakeEncoder("plain")) as index:
+        index.add(DOCUMENTS[:40])
+        model.then.extend([None, Refusal(401, "no"), Refusal(401, "no")])
+        *_, last = index.search_progressively(SearchRequest("toy number 3", instruction=WHICH, k=3))
+        assert isinstance(last.reader_fault, EndpointError)
+        assert last.final and len(last.hits) == 3
+        model.then.clear()
+        *_, last = index.search_progressively(SearchRequest("toy number 3", instruction=WHICH, k=3))
+        assert last.reader_fault is None and last.path in ("lazy", "complete")
+
+
+def test_a_batch_that_fails_leaves_all_others_stored(model, tmp_path):
+    poison = "dog number 44"
+    model.always = lambda reply, request: Refusal(451, "blocked") if poison in str(request["input"]) else reply
+    with opened(tmp_path / "index", model) as index:
+        with pytest.raises(EndpointError, match="451") as raised:
+            index.add(DOCUMENTS)
+        assert "the same command goes on" in raised.value.hint
+        assert index.status().documents == 200 - 32
+        answered = set(model.answered)
+        model.always = None
+        model.sent.clear()
+        index.add(DOCUMENTS)
+        assert not answered.intersection(sent(model))
+
+
+def test_what_ends_the_progress_ends_the_calls(model, tmp_path):
+    release = threading.Event()
+
+    def wait(reply, request):
+        if len(model.answered) > 60:
+            release.wait(60)
+        return reply
+
+    def stop(report):
+        if report.read >= 32:
+            raise KeyboardInterrupt
+
+    model.always = wait
+    with opened(tmp_path / "index", model) as index:
+        with pytest.raises(KeyboardInterrupt):
+            index.add(DOCUMENTS, progress=stop)
+        before = len(model.sent)
+        release.set()
+        assert index.status().documents >= 32
+        assert len(model.sent) == before
+
+
+def test_workers_leave_an_endpoint_to_this_process(model, tmp_path):
+    from retriever.index.indexing import IndexingOptions
+    from retriever.index.workers.embedder import Workers
+
+    options = IndexingOptions(workers=Workers(1, load="worker_fakes:load", device="cpu"))
+    with opened(tmp_path / "index", model) as index:
+        index.add(DOCUMENTS[:40], options=options)
+        assert sorted(sent(model)) == sorted(document.text for document in DOCUMENTS[:40])
+
+
+def test_a_queue_of_a_server_is_not_put_before_an_endpoint(elsewhere, tmp_path):
+    model = elsewhere
+    with BatchQueue() as queue:
+        queued = Index(
+            tmp_path / "other", encoder=FakeEncoder("question"), plain=QueuedEncoder(load_encoder(model.name), queue)
+        )
+        with queued, pytest.raises(ConsentError):
+            queued.add(DOCUMENTS[:4])
+        assert model.sent == []
+        queued.teaching.allow(model.host)
+        with queued:
+            queued.add(DOCUMENTS[:4])
+            assert queued.search("toy number 3", mode="dense", k=1).hits[0].document.id == "d3"
+
+
+INDEXING = """
+import sys
+sys.path[:0] = [{tests!r}]
+from index_fakes import FakeEncoder
+from retriever import load_encoder
+from retriever.core.requests import SearchRequest
+from retriever.core.types import Document
+from retriever.workspace import Index
+with Index({path!r}, encoder=FakeEncoder("question"), plain=load_encoder({name!r})) as index:
+    index.add([Document(f"d{{n}}", f"text number {{n}}") for n in range(400)])
+"""
+
+
+def test_a_run_that_is_killed_pays_for_no_text_again(model, tmp_path):
+    path = tmp_path / "index"
+    code = INDEXING.format(tests=str(ROOT / "tests/index"), path=path, name=model.name)
+    code = code.replace(repr(path), f"__import__('pathlib').Path({str(path)!r})")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    held = threading.Event()
+
+    def hold(reply, request):
+        """Answer ten calls, then none; the process is killed once all that was answered is stored."""
+        if len(model.sent) <= 10:
+            return reply
+        held.set()
+        threading.Event().wait(30)
+        return reply
+
+    model.always = hold
+    process = subprocess.Popen([sys.executable, "-c", code], env=environment, cwd=tmp_path)
+    try:
+        assert held.wait(120)
+        paid = len([text for text in model.answered if text not in PROBES])
+        for _ in range(200):
+            with suppress(Exception), Index(path, encoder=FakeEncoder("question")) as index:
+                if index.status().documents >= paid:
+                    break
+            threading.Event().wait(0.1)
+        assert process.poll() is None
+        process.send_signal(signal.SIGKILL)
+    finally:
+        process.kill()
+        process.wait()
+    answered = [text for text in model.answered if text not in PROBES]
+    assert 0 < len(answered) < 400
+    model.always = None
+    done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    paid = [text for text in model.answered if text not in PROBES]
+    assert len(set(paid)) == 400
+    assert len(paid) == 400
