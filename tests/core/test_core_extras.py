@@ -29,6 +29,7 @@ WINGS = {
     "retriever_app": "app",
     "retriever.api": "serve",
     "retriever.encoders.answers": "chat",
+    "retriever.encoders.remote": "chat",
     "retriever.integrations": "integrations",
     "retriever.training": "train",
     "retriever.evaluation": "eval",

@@ -82,7 +82,7 @@ def test_an_index_is_made_searched_and_opened_again_by_its_name_alone(model, tmp
     with Index(tmp_path / "index", encoder=FakeEncoder("question")) as index:
         assert index.status().plain["name"] == model.name
         assert index.search("number 7", mode="lexical", k=1).hits[0].document.id == "d7"
-        assert index.documents(["d3"])["d3"].text == "toy number 3"
+        assert index.get(["d3"])["d3"].text == "toy number 3"
         assert model.sent == []
         hits = index.search("knife number 12", mode="dense", k=3).hits
         assert hits[0].document.id == "d12"
