@@ -59,7 +59,7 @@ LABELLED = {
 FILES = (
     Rows("labels", "labels.jsonl", "; ".join(f"{name}: {licence}" for name, licence in LABELLED.items())),
     Rows("asked", "asked.jsonl", "questions and answers written for this project, about texts of the files above"),
-    Rows("voices", "voices.jsonl", "written for this project (recipes/voices.jsonl.gz)"),
+    Rows("voices", "voices.jsonl", "written for this project (recipes/voices.jsonl.xz)"),
 )
 
 

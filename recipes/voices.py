@@ -1,6 +1,6 @@
 """Texts in many voices with the answers to thirteen questions, written for this project by a language model.
 
-    python recipes/voices.py FOLDER AREAS.jsonl    packs the pages of a folder, VOICE.jsonl each, into voices.jsonl.gz
+    python recipes/voices.py FOLDER AREAS.jsonl    packs the pages of a folder, VOICE.jsonl each, into voices.jsonl.xz
 
 A text says most of its answers indirectly; its area, such as kitchen, is that of the thing it is about. A row is
 ``{"voice": ..., "text": ..., "answers": {kind: answer}}``. How each kind is asked stands in voice_wordings.json, with
@@ -8,9 +8,9 @@ wordings that are never trained on. Every fifth voice is held out to measure how
 writing that it never saw.
 """
 
-import gzip
 import hashlib
 import json
+import lzma
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from retriever.evaluation.rows import read_rows
 
-FILE = Path(__file__).with_name("voices.jsonl.gz")
+FILE = Path(__file__).with_name("voices.jsonl.xz")
 WORDINGS = Path(__file__).with_name("voice_wordings.json")
 KINDS = (
     "thing",
@@ -55,7 +55,7 @@ def held_out(voice: str) -> bool:
 @cache
 def voices() -> tuple[Written, ...]:
     """Return all texts, a voice behind the other."""
-    with gzip.open(FILE, "rt", encoding="utf-8") as lines:
+    with lzma.open(FILE, "rt", encoding="utf-8") as lines:
         return tuple(Written(**json.loads(line)) for line in lines)
 
 
@@ -96,7 +96,7 @@ def main() -> None:
         f"{json.dumps({'voice': row.voice, 'text': row.text, 'answers': row.answers}, ensure_ascii=False)}\n"
         for row in rows
     )
-    FILE.write_bytes(gzip.compress(lines.encode(), mtime=0))
+    FILE.write_bytes(lzma.compress(lines.encode(), preset=lzma.PRESET_EXTREME | 9))
     print(f"{len(rows):,} texts in {len({row.voice for row in rows})} voices.")
 
 
