@@ -294,15 +294,16 @@ def test_a_batch_that_fails_leaves_all_others_stored(model, tmp_path):
 
 
 def test_what_ends_the_progress_ends_the_calls(model, tmp_path):
-    release = threading.Event()
+    release, held = threading.Event(), threading.Event()
 
     def wait(reply, request):
         if len(model.sent) > 3:  # the probes and two batches
+            held.set()
             release.wait(60)
         return reply
 
     def stop(report):
-        if report.read >= 32:
+        if report.read >= 32 and held.wait(60):
             raise KeyboardInterrupt
 
     model.always = wait
