@@ -200,7 +200,7 @@ def test_the_same_model_at_another_address_takes_the_index_over_without_a_text(m
     with opened(path, model) as index:
         index.add(DOCUMENTS[:40])
     again(model)
-    noisy = EmbeddingModel(vector=lambda text: [number + 1e-3 for number in vector(text)])
+    noisy = EmbeddingModel(vector=lambda text: [1.05, *vector(text)[1:]])
     with serving_embeddings(noisy) as url:
         done = reembed(path, plain=load_encoder(f"http:{url}#tiny"), load=lambda _: FakeEncoder("question"))
         assert done.embedded == 0
@@ -294,15 +294,16 @@ def test_a_batch_that_fails_leaves_all_others_stored(model, tmp_path):
 
 
 def test_what_ends_the_progress_ends_the_calls(model, tmp_path):
-    release = threading.Event()
+    release, held = threading.Event(), threading.Event()
 
     def wait(reply, request):
-        if len(model.answered) > 60:
+        if len(model.sent) > 3:  # the probes and two batches
+            held.set()
             release.wait(60)
         return reply
 
     def stop(report):
-        if report.read >= 32:
+        if report.read >= 32 and held.wait(60):
             raise KeyboardInterrupt
 
     model.always = wait
@@ -310,6 +311,7 @@ def test_what_ends_the_progress_ends_the_calls(model, tmp_path):
         with pytest.raises(KeyboardInterrupt):
             index.add(DOCUMENTS, progress=stop)
         before = len(model.sent)
+        assert model.in_flight > 0  # nobody waited for their answers
         release.set()
         assert index.status().documents >= 32
         assert len(model.sent) == before
