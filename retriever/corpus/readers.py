@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -24,7 +24,7 @@ from retriever.corpus.json_values import Cursor, begins_value
 from retriever.corpus.jsonl import is_json, is_lines, read_jsonl
 from retriever.corpus.parquet import Parquet
 from retriever.corpus.plain import Plain
-from retriever.corpus.rows import Notes, Reading, ReadingOptions, Row
+from retriever.corpus.rows import Notes, Reading, ReadingOptions, Row, first_of
 from retriever.corpus.sheets import open_sheets
 from retriever.corpus.sources import DELIMITERS, FORMATS, PARQUET, STDIN, Source
 from retriever.corpus.survey import SAMPLE, Interpretation, survey_rows
@@ -91,13 +91,7 @@ def read_given(documents: Iterable[Document | BadRow]) -> Reading[Document | Bad
     Args:
         documents: in any number; bad rows pass, and an error among them is raised behind those before it.
     """
-    given = iter(documents)
-    first: list[Document | BadRow] = []
-    rest: Iterator[Document | BadRow] = given
-    try:
-        first.extend(islice(given, SAMPLE))
-    except BaseException as error:  # documents before it are handed out first, and stored
-        rest = _failing(error)
+    first, rest = first_of(documents, SAMPLE)
     metadata = (document.metadata for document in first if isinstance(document, Document))
     interpretation = survey_rows(metadata, FieldNames(id="id", text="text"), ReadingOptions())
     notes = Notes("documents", [note for note in interpretation.notes if note])
@@ -167,11 +161,6 @@ def _interpreted(given: Document | BadRow, interpretation: Interpretation, plain
     values = interpretation.interpreted(Row(given.line, "", given.metadata)).values or {}
     metadata = cast("dict[str, JSON]", plain.fields(values))
     return replace(given, id=plain.text(given.id), text=plain.text(given.text), metadata=metadata)
-
-
-def _failing(error: BaseException) -> Iterator[Document | BadRow]:
-    yield from ()
-    raise error
 
 
 class _File:

@@ -1,8 +1,9 @@
 """A row of a file before it is a document, how far its values are interpreted, and what reading a file changed."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TypeVar
 
 from retriever.corpus.fields import Columns
@@ -109,6 +110,25 @@ class Reading(Iterator[Item]):
 
     def __next__(self) -> Item:
         return next(self._items)
+
+
+def first_of(items: Iterable[Item], most: int) -> tuple[list[Item], Iterator[Item]]:
+    """Return the first items, and an iterator over those behind them.
+
+    An error among the first is raised by the iterator, so that what comes before it is not lost.
+    """
+    rest = iter(items)
+    first: list[Item] = []
+    try:
+        first.extend(islice(rest, most))
+    except BaseException as error:
+        return first, _failing(error)
+    return first, rest
+
+
+def _failing(error: BaseException) -> Iterator[Item]:
+    yield from ()
+    raise error
 
 
 def raw_excerpt(data: bytes | str, limit: int) -> str:

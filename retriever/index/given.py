@@ -6,7 +6,7 @@ Places count items, and rows of tables, from 1.
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain
 from pathlib import PurePath
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -19,7 +19,7 @@ from retriever.corpus.convert import Converter
 from retriever.corpus.fields import FieldNames
 from retriever.corpus.markup import MarkupSurvey
 from retriever.corpus.readers import read_given
-from retriever.corpus.rows import Notes, Reading, ReadingOptions, Row
+from retriever.corpus.rows import Notes, Reading, ReadingOptions, Row, first_of
 from retriever.corpus.survey import SAMPLE, Interpretation, survey_rows
 from retriever.index.tables import ArrowTable, is_table, table_rows
 
@@ -81,14 +81,9 @@ def read_items(given: Given, fields: FieldNames, options: ReadingOptions) -> Rea
     """
     _require(given)
     notes = Notes(NAME)
-    first: list[Row | Document | BadRow] = []
-    rest = _items(given, notes)
-    try:
-        first.extend(islice(rest, SAMPLE))
-    except BaseException as error:  # what comes before it is handed out first, and stored
-        if not first:
-            raise
-        rest = _failing(error)
+    first, rest = first_of(_items(given, notes), SAMPLE)
+    if not first:
+        rest = iter(list(rest))  # an error of the first item is raised before anything is made
     seen = _items(given, notes) if hasattr(given, "__len__") else iter(first)
     rows = (item.values for item in seen if isinstance(item, Row) and isinstance(item.raw, Mapping) and item.values)
     convert = _conversion(rows, first, fields, options, notes)
@@ -218,8 +213,3 @@ def _of_another(
         equal[id] += 1
         id = id if equal[id] == 1 else f"{id}-{equal[id]}"
     return Document(id, text, metadata)
-
-
-def _failing(error: BaseException) -> Iterator[Row | Document | BadRow]:
-    yield from ()
-    raise error

@@ -7,11 +7,12 @@ gets the field ``language``, to filter and compare by.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import chain
 
 from retriever.core.languages import ALIASES, ENGLISH, Language, count_words, language, languages
 from retriever.core.text import counted
 from retriever.core.types import BadRow, Document
+from retriever.corpus.rows import first_of
 from retriever.encoders.catalog import CATALOG
 from retriever.index.sources.encoders import DEFAULT_BASE
 from retriever.store.database import Store
@@ -91,8 +92,8 @@ def settle(store: Store, wanted: str | None, rows: Iterable[Document | BadRow], 
     if wanted not in (None, AUTO):
         _speak(store, language(str(wanted)), settled)
     elif store.settings.get(LANGUAGE) is None and (wanted == AUTO or not store.documents.count_to(1)):
-        first = list(islice(iterator := iter(rows), _LOOKED_AT))
-        settled.rows = chain(first, iterator)
+        first, rest = first_of(rows, _LOOKED_AT)
+        settled.rows = chain(first, rest)
         heard = hear(row.text for row in first if isinstance(row, Document))
         if wanted == AUTO:
             _adopt(store, heard, first, settled)

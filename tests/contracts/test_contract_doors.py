@@ -198,7 +198,7 @@ def is_reading(node):
 
 
 def test_no_other_module_reads_toml_or_standard_input_on_its_own():
-    alone = {"core/files.py", "corpus/sources.py"}
+    alone = {"core/files.py", "core/languages.py", "corpus/sources.py"}  # the second reads a file of the package
     for path in RETRIEVER.rglob("*.py"):
         source = path.read_text()
         if path.relative_to(RETRIEVER).as_posix() not in alone:

@@ -320,7 +320,7 @@ def test_a_document_the_store_refuses_ends_the_run(index, refused):
 
 def test_what_no_database_takes_is_replaced(index):
     index.add([Document("b\0", "toy \ud800")])
-    assert index.documents(["b\ufffd"])["b\ufffd"].text == "toy \ufffd"
+    assert index.get(["b\ufffd"])["b\ufffd"].text == "toy \ufffd"
 
 
 def test_progress_is_told_as_it_goes(rich):

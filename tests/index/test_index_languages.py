@@ -80,7 +80,7 @@ def test_a_language_is_remembered_and_can_be_changed(index):
     index.add(reviews("de"))
     assert by_words(index, "Igelfamilien") == ["de-r-175"]
     report = index.add([], options=IndexingOptions(language="en"))
-    assert report.notes == ["The words of the stored texts are searched as English from now on."]
+    assert report.notes[:1] == ["The words of the stored texts are searched as English from now on."]
     assert by_words(index, "Igelfamilien") == []
     with pytest.raises(UsageError, match="Unknown language 'deu'"):
         index.add([], options=IndexingOptions(language="deu"))
@@ -91,24 +91,24 @@ def test_documents_in_several_languages_get_a_field_to_filter_by(index):
     mixed = both[:50]
     report = index.add(mixed, options=AUTO)
     assert "each document has the field language" in report.notes[1]
-    assert index.documents(["fr-r-002", "de-r-002"])["de-r-002"].metadata == {FIELD: "de"}
+    assert index.get(["fr-r-002", "de-r-002"])["de-r-002"].metadata == {FIELD: "de"}
     hits = index.search("plastique Plastik", mode="lexical", where="language = 'de'").hits
     assert {hit.document.id[:2] for hit in hits} == {"de"}
     again = index.add([*mixed, both[50]])
     assert (again.added, again.updated, again.unchanged) == (1, 0, 50)
-    assert index.documents(["own"])["own"].metadata == {FIELD: "Swiss"}
+    assert index.get(["own"])["own"].metadata == {FIELD: "Swiss"}
 
 
 def test_documents_that_say_their_language_keep_what_they_say(index):
     own = [Document(document.id, document.text, {FIELD: "?"}) for document in [*reviews("fr", 20), *reviews("de", 20)]]
     index.add(own, options=AUTO)
-    assert {document.metadata[FIELD] for document in index.documents([own[0].id, own[-1].id]).values()} == {"?"}
+    assert {document.metadata[FIELD] for document in index.get([own[0].id, own[-1].id]).values()} == {"?"}
 
 
 def test_sentences_are_told_apart_by_the_abbreviations_of_the_language(index):
     text = "Der Preis mit MwSt. und Versand war hoch. Das Kabel fehlt leider ganz."
     index.add([Document("a", text)], options=IndexingOptions(language="de", units="sentences"))
-    assert index.documents(["a#1"])["a#1"].text == "Der Preis mit MwSt. und Versand war hoch."
+    assert index.get(["a#1"])["a#1"].text == "Der Preis mit MwSt. und Versand war hoch."
 
 
 def test_a_verdict_of_a_model_that_ships_doubts_itself_on_texts_in_another_language():

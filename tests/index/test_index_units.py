@@ -246,7 +246,7 @@ def test_a_regular_expression_finds_documents_by_their_sentences(divided):
 
 
 def test_what_was_divided_once_stays_so_under_other_rules(divided, encoder, monkeypatch):
-    monkeypatch.setattr("retriever.corpus.sentences.sentences", lambda text: [Span(0, len(text))])
+    monkeypatch.setattr("retriever.corpus.sentences.sentences", lambda text, language: [Span(0, len(text))])
     encoder.forget()
     report = divided.add([*documents(*TEXTS), Document("twin", TEXTS[0]), Document("n", "A rug came . A bike too .")])
     assert (report.unchanged, report.added) == (3, 2)
