@@ -1,7 +1,7 @@
 """JSON Lines, one object a line, of which a bad line costs that line alone; and what kind of JSON a text is.
 
 Python's json module reads a line, since DuckDB's reader gives no line numbers, turns large integers into floats, and
-ends at the first line that is no JSON, or drops it without a word.
+ends at the first line that is no JSON, or gives a row of nulls for it.
 """
 
 import json

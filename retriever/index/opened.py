@@ -242,7 +242,9 @@ class Opened(Closing):
         if command != "index" and not (self.path / DATABASE).exists():
             raise IndexNotFoundError(f"There is no index at {self.path}.", hint="Make one with `retriever index`.")
         with self.holding(WriterLock(self.path / LOCK_NAME)):
-            new = command == "index" and not (is_index(self.path) and self.store.settings.get(ENCODER) is not None)
+            new = command == "index" and not (
+                is_index(self.path) and self._ready(create=True).store.settings.get(ENCODER) is not None
+            )
             adopted = self._adopted() if new else None  # before anything is made: it may be refused
             self._ready(create=command == "index")
             if adopted is not None:

@@ -266,7 +266,8 @@ def explain(error: sqlite3.Error, path: Path) -> Exception:
     if extended is None:
         return error
     code = extended & 0xFF
-    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+    other_schema = str(error).startswith(("no such column", "no such table"))  # a name in it is no longer ours
+    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT) or other_schema:
         return IndexDamagedError(
             f"{path} is damaged or no SQLite database: {error}.",
             hint="Restore it from a copy, or index the corpus again into another folder.",

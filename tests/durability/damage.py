@@ -212,7 +212,7 @@ def look(path: Path) -> dict[str, Any]:
 
 def _out_of_reach(path: Path, error: RetrieverError) -> bool:
     """Whether only a copy helps: pages, the schema, a key, or the encoder's record changed."""
-    if isinstance(error, SchemaError) or "it no longer says" in str(error):
+    if isinstance(error, SchemaError) or any(said in str(error) for said in ("it no longer says", "no such column")):
         return True
     try:
         Store.open(path / DATABASE, check=False).close()

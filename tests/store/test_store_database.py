@@ -55,6 +55,15 @@ def test_a_malformed_page_is_a_damaged_index(path):
         store.documents.get([f"d{n}" for n in range(2000)])
 
 
+def test_a_column_of_another_name_is_damage_that_only_a_copy_mends(path):
+    with Store.open(path, create=True) as store:
+        store.documents.upsert([Document("a", "toy")])
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("ALTER TABLE documents RENAME COLUMN metadata TO metadatc")
+    with Store.open(path) as store, pytest.raises(IndexDamagedError, match=r"no such column.* Restore it from a copy"):
+        store.documents.get(["a"])
+
+
 def test_another_programs_database_is_left_alone(path):
     path.parent.mkdir()
     with sqlite3.connect(path) as other:
