@@ -113,6 +113,7 @@ class Opened(Closing):
         self._state: _State | None = None
         self._closing: weakref.finalize[[], Opened] | None = None  # closes the store, once
         self._lent: Opened | None = None  # of which this has the files; it closes them
+        self._through: tuple[Sources, Sources] | None = None  # the lent sources, and what they are through its own door
         self.holding: Callable[[WriterLock], AbstractContextManager[object]] = lambda lock: lock
 
     @property
@@ -155,7 +156,11 @@ class Opened(Closing):
         """
         if self._lent is not None:
             lent = self._lent.sources
-            return Sources(self.store, lent.encoders, self.door) if lent.encoders.elsewhere else lent
+            if not lent.encoders.elsewhere:
+                return lent
+            if self._through is None or self._through[0] is not lent:
+                self._through = lent, Sources(self.store, lent.encoders, self.door)
+            return self._through[1]
         known = encoder_descriptions(self.store)
         with self._opening:
             if self._sources is None or known != self._sources.encoders.descriptions:
