@@ -32,6 +32,19 @@ def test_a_header_that_comes_again_is_no_row(tmp_path):
     assert "the header again in 2 rows, skipped" in note
 
 
+@pytest.mark.parametrize("again", ["ID,Text,STARS\n2,Pours well,5", "\ufeffid,text,stars,\n2,Pours well,5"])
+def test_a_header_that_comes_again_may_be_in_other_letters_or_behind_a_byte_order_mark(tmp_path, again):
+    rows, note = read(tmp_path, f"id,text,stars\n1,Handle wobbles,2\n{again}\n3,Leaks,1\n")
+    assert [(row.id, row.metadata["stars"]) for row in rows] == [("1", 2), ("2", 5), ("3", 1)]
+    assert "the header again in 1 row, skipped" in note
+
+
+def test_cells_behind_a_header_in_another_order_go_by_that_order(tmp_path):
+    rows, _ = read(tmp_path, "id,text,stars\n1,Handle wobbles,2\nstars,id,text\n5,2,Pours well\n1,3,Leaks\n")
+    assert texts(rows) == [("1", "Handle wobbles"), ("2", "Pours well"), ("3", "Leaks")]
+    assert [row.metadata for row in rows] == [{"stars": 2}, {"stars": 5}, {"stars": 1}]
+
+
 @pytest.mark.parametrize(
     ("data", "metadata"),
     [
