@@ -116,6 +116,16 @@ def test_a_blank_stands_before_or_behind_a_quoted_cell(tmp_path):
     assert [row.metadata["stars"] for row in rows] == [2, 5, 1]
 
 
+@pytest.mark.parametrize("mark", [";", "|", "\t"])
+def test_blanks_on_both_sides_of_a_delimiter_are_no_part_of_cells(tmp_path, mark):
+    lines = ["id , text , city", '1 , "It leaks, twice" , Bonn ', "2 , Pours well , Kiel"]
+    rows, _ = read(tmp_path, "\n".join(line.replace(" , ", f" {mark} ") for line in lines))
+    assert rows == [
+        Document("1", "It leaks, twice", {"city": "Bonn"}),
+        Document("2", "Pours well", {"city": "Kiel"}),
+    ]
+
+
 def test_quotes_escaped_by_backslashes(tmp_path):
     data = '"id","text"\n"1","She said \\"never again\\", twice"\n"2","\\"Fine\\" is\nwhat they call it"\n"3","Leaks"\n'
     rows, note = read(tmp_path, data)
