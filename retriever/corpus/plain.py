@@ -7,7 +7,9 @@ cannot be read is null; both are reported by the field's name.
 import math
 import re
 import unicodedata
+from base64 import b64decode
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from uuid import UUID
@@ -121,6 +123,12 @@ def unwrapped(value: object) -> object:
                 return _MONGO_NUMBERS[key](inner)
             except ValueError:
                 return None
+        if key == "$binary" and isinstance(inner, dict) and isinstance(inner.get("base64"), str):
+            with suppress(ValueError):
+                held = b64decode(inner["base64"])
+                return str(UUID(bytes=held)) if inner.get("subType") in ("03", "04", "3", "4") else held
+        if key == "$timestamp" and isinstance(inner, dict) and isinstance(inner.get("t"), int):
+            return f"/Date({1000 * inner['t']})/"
         if key == "$date" and isinstance(inner, int):
             return f"/Date({inner})/"
         if key in ("$oid", "$uuid", "$date", "$symbol", "$numberInt", "$numberLong"):
