@@ -191,7 +191,7 @@ class Table:
 
 
 def _names(cells: list[str]) -> list[str]:
-    return [cell.strip("\ufeff \t\"").casefold() for cell in cells]
+    return [cell.strip('\ufeff \t"').casefold() for cell in cells]
 
 
 def _is_remark(record: Record, last: Record, *, after_blank: bool) -> bool:

@@ -99,9 +99,10 @@ _QUARTER = re.compile(
 _SINCE_1970 = re.compile(r"/Date\((?P<number>-?\d{1,15})(?:[+-]\d{4})?\)/")
 _COMPACT = re.compile(r"(\d{4})(\d{2})(?:(\d{2})(?:T?(\d{2})(\d{2})(\d{2})Z?)?)?")
 _MISSING = frozenset({"null", "\\n", "n/a", "#n/a", "nan", "<na>", "-"})
-_MISSING_NUMBERS = _MISSING | set(
-    "-- na none nat inf -inf infinity -infinity #div/0! #value! #ref! #num! #null! #name?".split()
-)
+_MISSING_NUMBERS = _MISSING | {
+    *"-- na none nat inf -inf infinity -infinity #div/0! #value! #ref! #num! #null! #name?".split(),
+    *("0000-00-00", "0000-00-00 00:00:00"),  # of MySQL
+}
 
 
 def is_missing(value: str, *, number: bool = False) -> bool:

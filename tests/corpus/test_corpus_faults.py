@@ -105,6 +105,17 @@ def test_a_delimiter_behind_every_row_is_no_cell(tmp_path, header):
     assert ("a delimiter at the end of 2 rows ignored" in note) == (not header.endswith(";"))
 
 
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+@pytest.mark.parametrize("start", [0, 1])
+def test_a_column_that_numbers_the_rows_needs_no_name(tmp_path, mark, start):
+    lines = ["key,comment,stars", *(f"{start + at},k{at},It leaks at night,{at}" for at in range(3))]
+    rows, note = read(tmp_path, "\n".join(lines).replace(",", mark))
+    assert [(row.text, row.metadata) for row in rows] == [
+        ("It leaks at night", {"key": f"k{at}", "stars": at}) for at in range(3)
+    ]
+    assert "the row numbers in 'column 1' left out" in note
+
+
 def test_semicolons_are_found_where_the_first_rows_are_short(tmp_path):
     rows, _ = read(tmp_path, "id;text;shop;reply\n1;Handle, wobbles\n2;Pours well\n3;Leaks, now;Kiel;Sorry\n")
     assert texts(rows) == [("1", "Handle, wobbles"), ("2", "Pours well"), ("3", "Leaks, now")]
@@ -203,14 +214,14 @@ def test_a_long_line_among_lines_with_a_loose_quote_is_reported(tmp_path):
 
 def test_words_for_missing_values_are_null_in_columns_of_numbers_and_dates(tmp_path):
     rows, note = read(
-        tmp_path, "id,text,price,day,land\n1,Leaks,N/A,-,NA\n2,Fine,3.5,2024-05-01,None\n3,Pours,nan,#N/A,-\n"
+        tmp_path, "id,text,price,day,land\n1,Leaks,N/A,-,NA\n2,Fine,3.5,2024-05-01,None\n3,Pours,nan,0000-00-00,-\n"
     )
     assert [row.metadata for row in rows] == [
         {"land": "NA"},
         {"price": 3.5, "day": "2024-05-01", "land": "None"},
         {"land": "-"},
     ]
-    assert "'N/A', 'nan', '-', '#N/A' in 'price', 'day' read as missing" in note
+    assert "'N/A', 'nan', '-', '0000-00-00' in 'price', 'day' read as missing" in note
 
 
 def test_nulls_of_databases_are_null_in_every_column(tmp_path):
