@@ -110,6 +110,8 @@ class Delimited:
                     failed = csv.Error("unexpected end of data")
                 if cells is None:
                     return
+                if self._escapes:
+                    cells = [cell.replace("\\\\", "\\") for cell in cells]
                 record = Record(feed.first_line, feed.last_line, cells, bytes(feed.raw), feed.problem)
                 if (failed or record.end > record.line) and (lines := self._mended(record, failed, width)):
                     self.mended += 1

@@ -138,12 +138,15 @@ def test_blanks_on_both_sides_of_a_delimiter_are_no_part_of_cells(tmp_path, mark
 
 
 def test_quotes_escaped_by_backslashes(tmp_path):
-    data = '"id","text"\n"1","She said \\"never again\\", twice"\n"2","\\"Fine\\" is\nwhat they call it"\n"3","Leaks"\n'
+    data = (
+        '"id","text"\n"1","She said \\"never again\\", twice"\n"2","\\"Fine\\" is\nwhat they call it"\n'
+        '"3","C:\\\\logs\\\\"\n'
+    )
     rows, note = read(tmp_path, data)
     assert texts(rows) == [
         ("1", 'She said "never again", twice'),
         ("2", '"Fine" is\nwhat they call it'),
-        ("3", "Leaks"),
+        ("3", "C:\\logs\\"),
     ]
     assert note == "quotes are escaped by backslashes"
 
