@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from retriever.core.errors import InputError
 from retriever.corpus.encodings import LONGEST_LINE, UTF8, Line, read_lines
-from retriever.corpus.layout import Record, header_at, is_value
+from retriever.corpus.layout import Record, header_at, is_value, lacks_first_name
 
 DELIMITERS = (",", ";", "\t", "|")
 _AS_WIDE = 0.5  # of the rows looked at that must have as many cells as a header that another delimiter parts
@@ -110,6 +110,8 @@ class Delimited:
                     failed = csv.Error("unexpected end of data")
                 if cells is None:
                     return
+                if self._escapes:
+                    cells = [cell.replace("\\\\", "\\") for cell in cells]
                 record = Record(feed.first_line, feed.last_line, cells, bytes(feed.raw), feed.problem)
                 if (failed or record.end > record.line) and (lines := self._mended(record, failed, width)):
                     self.mended += 1
@@ -197,8 +199,9 @@ def split_leniently(line: str, delimiter: str) -> list[str]:
 
 def _share_as_wide(records: Sequence[Record], known: Callable[[str], bool]) -> float:
     """Return the share of rows with as many cells as the header; 0 where the delimiter does not part that."""
-    rows = [record.cells for record in records[header_at(records, known) :] if record.cells] or [[]]
-    width = len(rows[0])
+    records = records[header_at(records, known) :]
+    rows = [record.cells for record in records if record.cells] or [[]]
+    width = len(rows[0]) + lacks_first_name(records)
     if width <= 1:
         return 0.0
     exact = sum(len(row) == width for row in rows[1:])

@@ -25,7 +25,9 @@ _NAMES = {
     "reviewsubmitdateandtime reviewsubmitdate datesubmitted recordeddate enddate startdate datum bewertungsdatum "
     "erstelltam fecha",
 }
-_DATED = re.compile("date|datum|fecha|timestamp|time$|created|updated|submitted|posted|erstelltam")
+_DATED = re.compile(
+    "date|datum|fecha|timestamp|time$|created|updated|submitted|posted|erstelltam|^(month|monat|mois|mes)$"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import IO, BinaryIO, Literal, TypeAlias, cast
 
@@ -17,7 +17,7 @@ from retriever.corpus.fields import is_named
 from retriever.corpus.json_values import Cursor, Node, with_id
 from retriever.corpus.rows import Row
 
-Kind: TypeAlias = Literal["list", "keyed", "columns", "split"]
+Kind: TypeAlias = Literal["list", "keyed", "columns", "split", "table"]
 _ROLES = ("text", "stars", "date", "id", "product", "category")
 
 
@@ -42,6 +42,7 @@ class Shape:
             "keyed": f"one object: the rows are its members{inside}, with their keys as ids",
             "columns": f"one object: its members{inside} are columns",
             "split": f"one object: the rows are lists of cells{inside}",
+            "table": f"one object: the rows are the list in {'.'.join((*self.path, 'data'))!r}, with the index as ids",
         }[self.kind]
 
 
@@ -72,6 +73,8 @@ def read_shaped(stream: BinaryIO, encoding: str, shape: Shape, file: str) -> Ite
         cursor.enter(shape.path)
         if shape.kind in ("list", "keyed"):
             yield from cursor.items() if shape.kind == "list" else cursor.keyed()
+        elif shape.kind == "table":
+            yield from _rows_of_table(cursor)
         else:
             with ExitStack() as stack:
                 yield from _rows_of_columns(cursor, stack) if shape.kind == "columns" else _rows_of_cells(cursor, stack)
@@ -86,6 +89,9 @@ def _shape(node: Node, path: tuple[str, ...], file: str) -> Shape | None:
         return None
     if {"columns", "data"} <= {*lists} and lists["data"].kinds["list"]:
         return Shape("split", path)
+    schema = node.members.get("schema", Node()).members.get("primaryKey")
+    if "data" in lists and lists["data"].kinds["object"] and schema and schema.kind == "list" and schema.size == 1:
+        return Shape("table", path)
     if len(lists) == len(node.members) and _are_parallel(lists):
         return Shape("columns", path)
     records = [name for name, inner in lists.items() if inner.kinds["object"]]
@@ -188,6 +194,21 @@ def _rows_of_cells(cursor: Cursor, stack: ExitStack) -> Iterator[Row]:
         values = dict(zip(names, json.loads(line), strict=False))
         key = index[number] if number < len(index) else None
         yield Row(number + 1, values, with_id(str(key), values) if isinstance(key, str | int) else values)
+
+
+def _rows_of_table(cursor: Cursor) -> Iterator[Row]:
+    """Yield the rows of ``{"schema": {"primaryKey": ["index"], ...}, "data": [{...}, ...]}``."""
+    index = ""
+    for name in cursor.members():
+        if name == "schema":
+            index = cast("dict[str, list[str]]", cursor.value())["primaryKey"][0]
+        elif name == "data":
+            for row in cursor.items():
+                values = dict(row.values or {})
+                key = values.pop(index, None)
+                yield replace(row, values=with_id(str(key), values)) if isinstance(key, str | int) else row
+        else:
+            cursor.summary()
 
 
 def _spool(stack: ExitStack) -> IO[str]:

@@ -6,7 +6,7 @@ rows: the questions in full, sub-headings of questions with several columns, Qua
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from retriever.corpus.fields import is_date, is_named
@@ -68,6 +68,8 @@ def find_layout(records: Sequence[Record], *, known: Callable[[str], bool], raw:
     filled = [record for record in records[at:] if record.cells]
     if not filled:
         return Layout(before, notes=notes)
+    if not raw and lacks_first_name(filled):
+        filled[0] = replace(filled[0], cells=["", *filled[0].cells])
     rows = [record.cells for record in filled]
     if not raw and _has_no_header(rows, known):
         names = tuple(f"column {number}" for number in range(1, len(rows[0]) + 1))
@@ -103,6 +105,16 @@ def header_at(records: Sequence[Record], known: Callable[[str], bool]) -> int:
         if len(filled) > max(1, width // 2, min(2, width - 1)):
             return 0
     return 0
+
+
+def lacks_first_name(records: Sequence[Record]) -> bool:
+    """Return whether a header lacks a name for the first column, which numbers the rows, as R and pandas write it."""
+    header, *rows = [record.cells for record in records if record.cells] or [[]]
+    numbers = [row[0].strip() for row in rows if len(row) == len(header) + 1]
+    ends = not any(row[-1].strip() for row in rows)  # in a delimiter behind every row
+    if len(rows) < 2 or ends or is_named(header[0], "id"):
+        return False
+    return any(numbers == [str(at) for at in range(start, start + len(rows))] for start in (0, 1))
 
 
 def _names_fields(cells: Sequence[str], known: Callable[[str], bool]) -> bool:

@@ -7,9 +7,12 @@ cannot be read is null; both are reported by the field's name.
 import math
 import re
 import unicodedata
+from base64 import b64decode
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
 from retriever.core.text import is_text
@@ -17,7 +20,6 @@ from retriever.corpus.rows import DEEPEST, kind_of
 
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _LEFT_OUT = object()
-_MONGO_NUMBERS = {"$numberInt": int, "$numberLong": int, "$numberDouble": float, "$numberDecimal": float}
 
 
 class Plain:
@@ -113,18 +115,29 @@ def unwrapped(value: object) -> object:
         return [unwrapped(item) for item in value]
     if not isinstance(value, dict):
         return value
-    if len(value) == 1:
-        ((key, inner),) = value.items()
-        inner = unwrapped(inner)
-        if key in _MONGO_NUMBERS and isinstance(inner, str):
-            try:
-                return _MONGO_NUMBERS[key](inner)
-            except ValueError:
-                return None
-        if key == "$date" and isinstance(inner, int):
-            return f"/Date({inner})/"
-        if key in ("$oid", "$uuid", "$date", "$symbol", "$numberInt", "$numberLong"):
-            return inner
-        if key == "$undefined":
-            return None
-    return {key: unwrapped(item) for key, item in value.items()}
+    plain = {key: unwrapped(item) for key, item in value.items()}
+    if len(plain) == 1:
+        ((key, inner),) = plain.items()
+        with suppress(ValueError, KeyError, TypeError):  # another program's, or spoiled: it stays
+            return _MONGO[key](inner)
+    return plain
+
+
+def _mongo_date(value: object) -> object:
+    return f"/Date({value})/" if isinstance(value, int) else value
+
+
+def _mongo_bytes(value: Mapping[str, str]) -> object:
+    held = b64decode(value["base64"])
+    return str(UUID(bytes=held)) if value.get("subType") in ("03", "04", "3", "4") else held
+
+
+_MONGO: dict[str, Callable[[Any], object]] = {
+    **dict.fromkeys(("$numberInt", "$numberLong"), int),
+    **dict.fromkeys(("$numberDouble", "$numberDecimal"), float),
+    **dict.fromkeys(("$oid", "$uuid", "$symbol"), lambda value: value),
+    "$undefined": lambda value: None,
+    "$date": _mongo_date,
+    "$timestamp": lambda value: _mongo_date(1000 * value["t"]),
+    "$binary": _mongo_bytes,
+}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, time, timedelta
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from retriever.core.errors import InputError
@@ -26,7 +27,7 @@ class Sheet:
 
     def first(self) -> list[Record]:
         """Return the first rows, blank ones as records without cells."""
-        rows = self._sheet.to_python(skip_empty_area=False, nrows=_FIRST)
+        rows = islice(self._sheet.iter_rows(), _FIRST)
         return [_record(number, row) for number, row in enumerate(rows, start=1)]
 
     def check_header(self, header: Record) -> None:

@@ -89,7 +89,10 @@ class Table:
             InputError: the rows behind a place cannot be told apart.
         """
         converts, dropped = self.interpretation.converts, self.interpretation.dropped
-        columns = [(at, name, converts.get(name)) for at, name in enumerate(self._layout.names) if name not in dropped]
+        names, header = self._layout.names, self._layout.header
+        padded = header is not None and any(cell.endswith(" ") for cell in header.cells[:-1]) and not self._raw
+        plain = str.strip if padded else None
+        columns = [(at, name, converts.get(name, plain)) for at, name in enumerate(names) if name not in dropped]
         for record in self._fitted():
             if record.problem:
                 yield Row(record.line, record.raw, problem=record.problem)
@@ -130,18 +133,24 @@ class Table:
         """Yield every record below the header rows with as many cells as the header, or with a problem."""
         names, header = self._layout.names, self._layout.header
         width, self._seen = len(names), Counter()
-        heading = _stripped(header.cells) if header and not self._raw else [""]
+        heading = _names(header.cells) if header and not self._raw else []
+        order: list[int] = []  # of the columns of another header
         last: Record | None = None
         behind: list[Record] = []  # records that are rows only if others follow
         for number, given in enumerate(self._records.read(self._layout.before, width)):
             if number < self._layout.headers:
                 continue
             record = given
-            if not record.problem and record.cells[0].strip() == heading[0] and _stripped(record.cells) == heading:
-                self._seen["header"] += 1
-                continue
             if not record.problem and len(record.cells) != width:
                 record = self._widened(record, last, width)
+            if heading and not record.problem and _names(record.cells[:1])[0] in heading:
+                again = _names(record.cells)
+                if sorted(again) == sorted(heading):
+                    self._seen["header"] += 1
+                    order = [] if again == heading else [again.index(name) for name in heading]
+                    continue
+            if order and not record.problem:
+                record = replace(record, cells=[record.cells[at] for at in order])
             doubtful = record.problem or not any(record.cells[at].strip() for at in self._texts_at)
             if doubtful and last and not self._raw and len(behind) < _MOST_BEHIND:
                 if _is_remark(given, last, after_blank=given.line > last.end + 1):
@@ -181,8 +190,8 @@ class Table:
         return notes
 
 
-def _stripped(cells: list[str]) -> list[str]:
-    return [cell.strip() for cell in cells]
+def _names(cells: list[str]) -> list[str]:
+    return [cell.strip('\ufeff \t"').casefold() for cell in cells]
 
 
 def _is_remark(record: Record, last: Record, *, after_blank: bool) -> bool:

@@ -70,7 +70,7 @@ _OFFSETS = {
 _ZONE = rf"(?P<zone>(?:UTC|GMT)?[+-]\d{{2}}:?\d{{2}}|{'|'.join(_OFFSETS)})"
 _CLOCK = r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?"
 _TIME = (
-    rf"(?:(?:\s*,?\s+(?:at\s+|um\s+)?|T){_CLOCK}\s*(?P<half>[ap]\.?m\.?)?(?:\s+uhr)?\s*{_ZONE}?(?:\s+\([\w\s]+\))?)?"
+    rf"(?:(?:\s*,?\s+(?:at\s+|um\s+)?|T|:){_CLOCK}\s*(?P<half>[ap]\.?m\.?)?(?:\s+uhr)?\s*{_ZONE}?(?:\s+\([\w\s]+\))?)?"
 )
 _WORD = r"(?P<month>[^\W\d_]{3,10})\.?"
 _DAY = r"(?P<day>\d{1,2})(?:\.|st|nd|rd|th|er|º)?"
@@ -81,23 +81,28 @@ _FORMS = tuple(
         rf"{_YEAR}(?P<mark>[-/.])(?P<month>\d{{1,2}})(?P=mark)(?P<day>\d{{1,2}}){_TIME}",
         rf"{_YEAR}年\s*(?P<month>\d{{1,2}})月\s*(?P<day>\d{{1,2}})日{_TIME}",
         rf"{_LEAD}(?P<one>\d{{1,2}})(?P<mark>[-/.])\s?(?P<other>\d{{1,2}})(?P=mark)\s?(?P<year>\d{{4}}|\d{{2}}){_TIME}",
-        rf"{_LEAD}{_DAY}[\s-]*(?:de\s+|of\s+)?{_WORD},?[\s-]*(?:de\s+|del\s+)?{_YEAR}{_TIME}",
+        rf"{_LEAD}{_DAY}[\s/-]*(?:de\s+|of\s+)?{_WORD},?[\s/-]*(?:de\s+|del\s+)?{_YEAR}{_TIME}",
         rf"(?P<day>\d{{1,2}})-{_WORD}-(?P<year>\d{{2}}){_TIME}",
         rf"{_LEAD}{_WORD}\s*{_DAY},?\s+{_YEAR}{_TIME}",
         rf"{_LEAD}{_WORD}\s+{_DAY}\s+{_CLOCK}(?:\s+{_ZONE})?\s+{_YEAR}",  # of C's ctime, and of Twitter
     )
 )
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d.*)?")
-_MONTH_ALONE = re.compile(rf"{_YEAR}-(?P<number>\d{{2}})|{_WORD}\s+(?P<behind>\d{{4}})", re.IGNORECASE)
+_MONTH_ALONE = re.compile(
+    rf"{_YEAR}[-/](?P<number>\d{{2}})|(?P<before>\d{{1,2}})[-/](?P<behind>\d{{4}})"
+    rf"|{_WORD}(?:[\s-]+(?=\d{{4}})|-|\s?')(?P<after>\d{{2}}|\d{{4}})",
+    re.IGNORECASE,
+)
 _QUARTER = re.compile(
     rf"{_YEAR}\s?[-/]?\s?Q(?P<number>[1-4])|Q(?P<before>[1-4])[\s/-]\s?(?P<behind>\d{{4}})", re.IGNORECASE
 )
 _SINCE_1970 = re.compile(r"/Date\((?P<number>-?\d{1,15})(?:[+-]\d{4})?\)/")
 _COMPACT = re.compile(r"(\d{4})(\d{2})(?:(\d{2})(?:T?(\d{2})(\d{2})(\d{2})Z?)?)?")
 _MISSING = frozenset({"null", "\\n", "n/a", "#n/a", "nan", "<na>", "-"})
-_MISSING_NUMBERS = _MISSING | set(
-    "-- na none nat inf -inf infinity -infinity #div/0! #value! #ref! #num! #null! #name?".split()
-)
+_MISSING_NUMBERS = _MISSING | {
+    *"-- na none nat inf -inf infinity -infinity #div/0! #value! #ref! #num! #null! #name?".split(),
+    *("0000-00-00", "0000-00-00 00:00:00"),  # of MySQL
+}
 
 
 def is_missing(value: str, *, number: bool = False) -> bool:
@@ -186,19 +191,23 @@ def written_date(text: str) -> WrittenDate | None:
     text = (text if text.isascii() else unicodedata.normalize("NFKC", text)).strip()
     if not any(map(str.isdecimal, text)):
         return None
+    text = re.sub(r"\[[\w/+-]+\]$", "", text)  # a zone's name behind its offset, of Java
     if _ISO.fullmatch(text):
         with suppress(ValueError):
             day = datetime.fromisoformat(text)
             return WrittenDate(day.year, (day.month, day.day), plain=_iso_spelling(text))
+    if (moment := _COMPACT.fullmatch(text)) and moment[4] and "T" in text:
+        return _plain(f"{number_date(text)}{'Z' * text.endswith('Z')}") if number_date(text) else None
     if since := _SINCE_1970.fullmatch(text):
         return _plain(_moment(int(since["number"]) / 1000))
     if quarter := _QUARTER.fullmatch(text):
         number = int(quarter["number"] or quarter["before"])
         return _plain(f"{quarter['year'] or quarter['behind']}-{3 * number - 2:02}-01")
     if month := _MONTH_ALONE.fullmatch(text):
-        number = int(month["number"]) if month["number"] else _MONTH.get(month["month"].casefold(), 0)
-        year = month["year"] or month["behind"]
-        return _plain(f"{year}-{number:02}", loose=True) if 1 <= number <= 12 and int(year) in _YEARS else None
+        digits, year = month["number"] or month["before"], month["year"] or month["behind"] or month["after"]
+        number = int(digits or _MONTH.get(month["month"].casefold(), 0))
+        year = _in_full(int(year))
+        return _plain(f"{year}-{number:02}", loose=True) if 1 <= number <= 12 and year in _YEARS else None
     match = next(filter(None, (form.fullmatch(text) for form in _FORMS)), None)
     return _checked(match.groupdict()) if match else None
 
@@ -210,7 +219,12 @@ def _plain(iso: str, *, loose: bool = False) -> WrittenDate:
 def _iso_spelling(text: str) -> str:
     """Return an ISO date with a ``T`` before its time and a colon in its offset."""
     text = f"{text[:10]}T{text[11:]}" if text[10:11] == " " else text
-    return re.sub(r" *([+-]\d{2}):?(\d{2})$", r"\1:\2", text) if len(text) > 10 else text
+    time = text[10:].replace(",", ".")
+    return text[:10] + re.sub(r" *([+-]\d{2}):?(\d{2})?$", lambda zone: f"{zone[1]}:{zone[2] or '00'}", time)
+
+
+def _in_full(year: int) -> int:
+    return year if year > 99 else year + (1900 if year >= _CENTURY else 2000)
 
 
 def _checked(parts: dict[str, str | None]) -> WrittenDate | None:
@@ -219,7 +233,7 @@ def _checked(parts: dict[str, str | None]) -> WrittenDate | None:
     if time is None:
         return None
     loose = year < 100 or (mark == "." and "one" not in parts)
-    year += 0 if year > 99 else 1900 if year >= _CENTURY else 2000
+    year = _in_full(year)
     if "one" in parts:
         numbers = int(parts["one"] or 0), int(parts["other"] or 0)
         if mark == ".":

@@ -32,6 +32,19 @@ def test_a_header_that_comes_again_is_no_row(tmp_path):
     assert "the header again in 2 rows, skipped" in note
 
 
+@pytest.mark.parametrize("again", ["ID,Text,STARS\n2,Pours well,5", "\ufeffid,text,stars,\n2,Pours well,5"])
+def test_a_header_that_comes_again_may_be_in_other_letters_or_behind_a_byte_order_mark(tmp_path, again):
+    rows, note = read(tmp_path, f"id,text,stars\n1,Handle wobbles,2\n{again}\n3,Leaks,1\n")
+    assert [(row.id, row.metadata["stars"]) for row in rows] == [("1", 2), ("2", 5), ("3", 1)]
+    assert "the header again in 1 row, skipped" in note
+
+
+def test_cells_behind_a_header_in_another_order_go_by_that_order(tmp_path):
+    rows, _ = read(tmp_path, "id,text,stars\n1,Handle wobbles,2\nstars,id,text\n5,2,Pours well\n1,3,Leaks\n")
+    assert texts(rows) == [("1", "Handle wobbles"), ("2", "Pours well"), ("3", "Leaks")]
+    assert [row.metadata for row in rows] == [{"stars": 2}, {"stars": 5}, {"stars": 1}]
+
+
 @pytest.mark.parametrize(
     ("data", "metadata"),
     [
@@ -92,6 +105,17 @@ def test_a_delimiter_behind_every_row_is_no_cell(tmp_path, header):
     assert ("a delimiter at the end of 2 rows ignored" in note) == (not header.endswith(";"))
 
 
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+@pytest.mark.parametrize("start", [0, 1])
+def test_a_column_that_numbers_the_rows_needs_no_name(tmp_path, mark, start):
+    lines = ["key,comment,stars", *(f"{start + at},k{at},It leaks at night,{at}" for at in range(3))]
+    rows, note = read(tmp_path, "\n".join(lines).replace(",", mark))
+    assert [(row.text, row.metadata) for row in rows] == [
+        ("It leaks at night", {"key": f"k{at}", "stars": at}) for at in range(3)
+    ]
+    assert "the row numbers in 'column 1' left out" in note
+
+
 def test_semicolons_are_found_where_the_first_rows_are_short(tmp_path):
     rows, _ = read(tmp_path, "id;text;shop;reply\n1;Handle, wobbles\n2;Pours well\n3;Leaks, now;Kiel;Sorry\n")
     assert texts(rows) == [("1", "Handle, wobbles"), ("2", "Pours well"), ("3", "Leaks, now")]
@@ -103,13 +127,26 @@ def test_a_blank_stands_before_or_behind_a_quoted_cell(tmp_path):
     assert [row.metadata["stars"] for row in rows] == [2, 5, 1]
 
 
+@pytest.mark.parametrize("mark", [";", "|", "\t"])
+def test_blanks_on_both_sides_of_a_delimiter_are_no_part_of_cells(tmp_path, mark):
+    lines = ["id , text , city", '1 , "It leaks, twice" , Bonn ', "2 , Pours well , Kiel"]
+    rows, _ = read(tmp_path, "\n".join(line.replace(" , ", f" {mark} ") for line in lines))
+    assert rows == [
+        Document("1", "It leaks, twice", {"city": "Bonn"}),
+        Document("2", "Pours well", {"city": "Kiel"}),
+    ]
+
+
 def test_quotes_escaped_by_backslashes(tmp_path):
-    data = '"id","text"\n"1","She said \\"never again\\", twice"\n"2","\\"Fine\\" is\nwhat they call it"\n"3","Leaks"\n'
+    data = (
+        '"id","text"\n"1","She said \\"never again\\", twice"\n"2","\\"Fine\\" is\nwhat they call it"\n'
+        '"3","C:\\\\logs\\\\"\n'
+    )
     rows, note = read(tmp_path, data)
     assert texts(rows) == [
         ("1", 'She said "never again", twice'),
         ("2", '"Fine" is\nwhat they call it'),
-        ("3", "Leaks"),
+        ("3", "C:\\logs\\"),
     ]
     assert note == "quotes are escaped by backslashes"
 
@@ -180,14 +217,14 @@ def test_a_long_line_among_lines_with_a_loose_quote_is_reported(tmp_path):
 
 def test_words_for_missing_values_are_null_in_columns_of_numbers_and_dates(tmp_path):
     rows, note = read(
-        tmp_path, "id,text,price,day,land\n1,Leaks,N/A,-,NA\n2,Fine,3.5,2024-05-01,None\n3,Pours,nan,#N/A,-\n"
+        tmp_path, "id,text,price,day,land\n1,Leaks,N/A,-,NA\n2,Fine,3.5,2024-05-01,None\n3,Pours,nan,0000-00-00,-\n"
     )
     assert [row.metadata for row in rows] == [
         {"land": "NA"},
         {"price": 3.5, "day": "2024-05-01", "land": "None"},
         {"land": "-"},
     ]
-    assert "'N/A', 'nan', '-', '#N/A' in 'price', 'day' read as missing" in note
+    assert "'N/A', 'nan', '-', '0000-00-00' in 'price', 'day' read as missing" in note
 
 
 def test_nulls_of_databases_are_null_in_every_column(tmp_path):

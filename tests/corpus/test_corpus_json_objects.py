@@ -50,7 +50,7 @@ def test_every_orientation_of_pandas_is_a_row_a_document(tmp_path, orient, index
     rows, _ = read(tmp_path, pd.DataFrame(ROWS, index=index).to_json(orient=orient))
     assert [row.text for row in rows] == [row["text"] for row in ROWS]
     assert [row.metadata["stars"] for row in rows] == [2, 5, 1]
-    if orient in ("columns", "index", "split"):
+    if orient != "records":
         assert [row.id for row in rows] == (index or ["0", "1", "2"])
 
 
@@ -178,3 +178,15 @@ def test_extended_json_of_mongodb_is_plain(tmp_path):
         {"n": 2, "big": 9007199254740993, "price": 2.5, "at": "2024-05-31T10:06:40Z", "none": None, "$odd": {"$x": 1},
          "seen": ["2024-05-01T10:00:00Z"]},
     )  # fmt: skip
+
+
+def test_binary_values_of_mongodb_are_uuids_or_left_out(tmp_path):
+    uuid = {"$binary": {"base64": "AAECAwQFBgcICQoLDA0ODw==", "subType": "04"}}
+    row = {
+        "_id": uuid, "text": "Leaks", "image": {"$binary": {"base64": "AAEC", "subType": "00"}},
+        "bad": {"$binary": {"base64": "A", "subType": "04"}}, "at": {"$timestamp": {"t": 1717150000, "i": 1}},
+    }  # fmt: skip
+    (document,), notes = read(tmp_path, row, "a.jsonl")
+    assert document.id == "00010203-0405-0607-0809-0a0b0c0d0e0f"
+    assert document.metadata == {"bad": row["bad"], "at": "2024-05-31T10:06:40Z"}
+    assert "'image' left out, as it holds bytes" in notes[0]

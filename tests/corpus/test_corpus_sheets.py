@@ -66,6 +66,12 @@ def test_a_title_above_the_header_and_blank_rows_are_skipped(tmp_path):
     assert notes[0].startswith("2 lines before the header skipped")
 
 
+def test_a_table_that_begins_below_and_right_of_the_first_cell_is_read(tmp_path):
+    rows, _ = read(tmp_path, book(Reviews=[[], *([None, None, *row] for row in [HEADER, *ROWS])]))
+    assert rows == DOCUMENTS
+    assert [row.line for row in rows] == [3, 4]
+
+
 def test_the_first_sheet_with_texts_is_taken_and_another_by_its_name(tmp_path):
     data = book(Notes=[["made", "by"], [1, 2]], May=[HEADER, *ROWS], June=[["id", "text"], [9, "Leaks"]])
     rows, notes = read(tmp_path, data)
