@@ -278,6 +278,22 @@ def test_an_endpoint_that_is_away_leaves_the_words_and_says_so(model, tmp_path):
                 index.search_many([request])
 
 
+def test_texts_are_not_counted_where_the_endpoint_cannot_be_reached(model, tmp_path, monkeypatch):
+    path = tmp_path / "index"
+    with serving_embeddings(model) as url:
+        plain = load_encoder(f"http:{url}#tiny")
+        with Index(path, encoder=FakeEncoder("question"), plain=plain) as index:
+            index.add(DOCUMENTS[:5])
+            before = index.status().sent["texts"]
+    forget_endpoints()
+    monkeypatch.setenv(patience.TOKENS_A_MINUTE, "60000")  # the query waits when the probes have failed
+    with Index(path, encoder=FakeEncoder("question")) as index:
+        with pytest.raises(EndpointError, match="cannot be reached"):
+            index.search("number 7", mode="dense")
+        assert index.teaching.spent.embedded == 0
+        assert index.status().sent["texts"] == before
+
+
 def test_an_instruction_encoder_that_goes_away_leaves_the_answer_of_before(model, tmp_path):
     path = tmp_path / "index"
     with Index(path, encoder=load_encoder(model.name), plain=FakeEncoder("plain")) as index:

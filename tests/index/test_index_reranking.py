@@ -192,9 +192,11 @@ def test_an_endpoint_that_dies_and_one_that_is_gone_leave_the_hits_in_their_orde
     assert "cannot be reached" in str(search(index, rerank=scorer.name).rerank_fault)
     with reranking(Scorer()) as gone:
         pass
+    before = index.teaching.spent.texts, index.status().sent
     result = search(index, rerank=gone)
     assert result.ids == search(index).ids
     assert "cannot be reached" in str(result.rerank_fault)
+    assert (index.teaching.spent.texts, index.status().sent) == before
 
 
 def test_a_host_that_nobody_allowed_gets_nothing(make):

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -15,7 +14,7 @@ import numpy as np
 from anyio.from_thread import start_blocking_portal
 
 from retriever.core.door import Door
-from retriever.core.errors import EncoderError, EndpointError, ReadingLimitError
+from retriever.core.errors import EncoderError, EndpointError
 from retriever.core.similarity import normalise
 from retriever.core.types import JSON, Embeddings
 from retriever.encoders.answers.exchange import ReplyError, connected, fetch, usage_of
@@ -185,18 +184,29 @@ class Caller:
 
     async def _vectors(self, client: httpx.AsyncClient, call: Call) -> Embeddings:
         """Send a call, again after failures that pass, and return the vectors of its checked reply."""
-        seconds = call_seconds()
+        seconds, unsent = call_seconds(), True
+
+        async def post() -> Any:  # noqa: ANN401 - JSON
+            nonlocal unsent
+            await pace_at(self.place).wait(call.tokens)
+            self.door.before(call.tokens)
+            unsent = False
+            try:
+                return await self._post(client, call, seconds)
+            except httpx.ConnectError:
+                unsent = True
+                self.door.after(-call.tokens)
+                raise
+
         try:
-            made = await patiently(partial(self._post, client, call, seconds), self.place, settled=self.served.settled)
-        except ReadingLimitError:  # of tokens, which are counted after the texts
-            self.door.send(-len(call.texts))
-            raise
+            made = await patiently(post, self.place, settled=self.served.settled)
         except httpx.TransportError as error:
-            if isinstance(error, httpx.ConnectError):
-                self.door.send(-len(call.texts))
             raise _away(unreachable(error, self.place, _WORDS)) from None
         except TimeoutError:
             raise _away(late(self.place, seconds, _WORDS)) from None
+        finally:  # of a call that waited while another one failed, too
+            if unsent:
+                self.door.send(-len(call.texts))
         return self._checked(made, len(call.texts))
 
     async def _post(self, client: httpx.AsyncClient, call: Call, seconds: float) -> Any:  # noqa: ANN401 - JSON
@@ -204,17 +214,10 @@ class Caller:
         body.update(call.beside)
         if self.dimensions is not None:
             body["dimensions"] = self.dimensions
-        tokens = call.tokens
-        await pace_at(self.place).wait(tokens)
-        self.door.before(tokens)
-        try:
-            with anyio.fail_after(seconds):
-                made = await fetch(client, f"{self.place.url}/embeddings", body, MOST_BYTES)
-        except httpx.ConnectError:
-            self.door.after(-tokens)  # nothing was sent
-            raise
+        with anyio.fail_after(seconds):
+            made = await fetch(client, f"{self.place.url}/embeddings", body, MOST_BYTES)
         counted = usage_of(made).get("prompt_tokens")
-        self.door.after(counted - tokens if isinstance(counted, int) else 0)
+        self.door.after(counted - call.tokens if isinstance(counted, int) else 0)
         return made
 
     def _checked(self, made: Any, texts: int) -> Embeddings:  # noqa: ANN401 - JSON

@@ -152,10 +152,16 @@ class Asker:
             return reranker.score(query, texts)
         self._require_allowed(reranker.place)
         self._begin(len(texts), budget)
+        before, sent = budget.spent.tokens, len(texts)
         try:
             return reranker.score(query, texts, spend=budget)
+        except EncoderError:
+            if budget.spent.tokens == before:  # nothing was read there
+                budget.spent.texts -= sent
+                sent = 0
+            raise
         finally:
-            budget.save(len(texts))
+            budget.save(sent)
 
     def _begin(self, texts: int, budget: Budget) -> None:
         """Count so many texts as sent, or raise ReadingLimitError where a limit leaves no room for them."""
