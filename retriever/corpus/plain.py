@@ -12,14 +12,35 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from enum import Enum
+from pathlib import PurePath
 from typing import Any
 from uuid import UUID
+
+import numpy as np
 
 from retriever.core.text import is_text
 from retriever.corpus.rows import DEEPEST, kind_of
 
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _LEFT_OUT = object()
+_MISSING = ("NAType", "NaTType")  # of pandas
+_WRITTEN: Mapping[type, Callable[[Any], object]] = {
+    Enum: lambda value: value.value,
+    set: lambda value: sorted(value, key=repr),
+    frozenset: lambda value: sorted(value, key=repr),
+    np.datetime64: lambda value: value.astype("datetime64[us]").item(),  # nanoseconds would be whole numbers
+    np.timedelta64: lambda value: value.astype("timedelta64[us]").item(),
+    datetime: datetime.isoformat,  # pandas' own writes nanoseconds
+    date: date.isoformat,
+    time: time.isoformat,
+    timedelta: timedelta.total_seconds,
+    UUID: str,
+    PurePath: str,
+    str: lambda value: str.__str__(value),
+    int: int,
+}
+"""What is written in the place of a value, which may need writing in its turn."""
 
 
 class Plain:
@@ -77,28 +98,28 @@ class Plain:
         return plain
 
     def _other(self, value: object, place: str) -> object:
-        """Return what JSON has for a value of another type."""
-        if isinstance(value, Decimal) and value.is_finite() and value == value.to_integral_value():
-            return int(value)
+        """Return what JSON has for a value of another type, of NumPy's and pandas' too."""
         if isinstance(value, float | Decimal):
-            if math.isinf(value):
-                self._report(f"{place!r}: numbers that are too large are null")
-            return float(value) if math.isfinite(value) else None
-        if isinstance(value, str | int):  # a subclass
-            return self.text(str(value)) if isinstance(value, str) else int(value)
-        if isinstance(value, datetime | date | time):
-            return value.isoformat() if value == value else None  # pandas' NaT is a datetime
-        if isinstance(value, timedelta):
-            return value.total_seconds()
-        if isinstance(value, UUID):
-            return str(value)
+            return self._number(value, place)
         if isinstance(value, bytes | bytearray | memoryview):
             self._report(f"{place!r} left out, as it holds bytes")
             return _LEFT_OUT
-        if callable(of_numpy := getattr(value, "tolist", None)):
-            return self._value(of_numpy(), place, 1)
-        self._lose(place, f"{kind_of(value)}, which cannot be read")
-        return None
+        if type(value).__name__ in _MISSING:
+            return None
+        write = next((write for kind, write in _WRITTEN.items() if isinstance(value, kind)), None)
+        write = write or (getattr(value, "tolist", None) and (lambda value: value.tolist()))
+        if write is None:
+            self._lose(place, f"{kind_of(value)}, which cannot be read")
+            return None
+        return self._value(write(value), place, 1)
+
+    def _number(self, value: float | Decimal, place: str) -> object:
+        if not math.isfinite(value):
+            if math.isinf(value):
+                self._report(f"{place!r}: numbers that are too large are null")
+            return None
+        whole = isinstance(value, Decimal) and value == value.to_integral_value()
+        return int(value) if whole else float(value)
 
     def _lose(self, place: str, why: str) -> None:
         self._report(f"{place[:100]!r}: {why}, is null")

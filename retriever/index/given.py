@@ -8,16 +8,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from itertools import chain
 from pathlib import PurePath
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 from retriever.core.errors import InputError, UsageError
 from retriever.core.fingerprint import json_hash
-from retriever.core.plain import plain
 from retriever.core.text import is_blank
-from retriever.core.types import BadRow, Document
+from retriever.core.types import JSON, BadRow, Document
 from retriever.corpus.convert import Converter
 from retriever.corpus.fields import FieldNames
 from retriever.corpus.markup import MarkupSurvey
+from retriever.corpus.plain import Plain
 from retriever.corpus.readers import read_given
 from retriever.corpus.rows import Notes, Reading, ReadingOptions, Row, first_of
 from retriever.corpus.survey import SAMPLE, Interpretation, survey_rows
@@ -81,10 +81,11 @@ def read_items(given: Given, fields: FieldNames, options: ReadingOptions) -> Rea
     """
     _require(given)
     notes = Notes(NAME)
-    first, rest = first_of(_items(given, notes), SAMPLE)
+    plain = Plain(notes.add, composes=not options.raw)
+    first, rest = first_of(_items(given, plain), SAMPLE)
     if not first:
         rest = iter(list(rest))  # an error of the first item is raised before anything is made
-    seen = _items(given, notes) if hasattr(given, "__len__") else iter(first)
+    seen = _items(given, plain) if hasattr(given, "__len__") else iter(first)
     rows = (item.values for item in seen if isinstance(item, Row) and isinstance(item.raw, Mapping) and item.values)
     convert = _conversion(rows, first, fields, options, notes)
     made = [convert(item) for item in first]
@@ -165,24 +166,22 @@ def _check(number: int, item: object) -> None:
         raise UsageError(f"Item {number} of documents is of type {type(item).__name__}.", hint=_TAKEN)
 
 
-def _items(given: Given, notes: Notes) -> Iterator[Row | Document | BadRow]:
+def _items(given: Given, plain: Plain) -> Iterator[Row | Document | BadRow]:
     """Yield each item as a row, whose `raw` is a string where it is one, or as a document."""
-    left_out = lambda place: notes.add(f"bytes in {place!r} left out")  # noqa: E731
     equal = Counter[str]()
     for number, item in enumerate(_flat(given), 1):
         _check(number, item)
         if isinstance(item, str):
             yield Row(number, str(item), {"text": str(item)})
         elif isinstance(item, Mapping):
-            values = plain(item, left_out)
+            values = plain.fields(item)
             yield Row(number, values, values, sparse=True)
         elif isinstance(item, Document):
-            metadata = plain(item.metadata, left_out)
-            yield item if metadata is item.metadata else replace(item, metadata=metadata)
+            yield replace(item, metadata=cast("Mapping[str, JSON]", plain.fields(item.metadata)))
         elif isinstance(item, BadRow):
             yield item
         else:
-            yield _of_another(number, item, equal, left_out)
+            yield _of_another(number, item, equal, plain)
 
 
 def _flat(given: Any) -> Iterator[Any]:  # noqa: ANN401 - a `Given`
@@ -195,21 +194,18 @@ def _flat(given: Any) -> Iterator[Any]:  # noqa: ANN401 - a `Given`
 
 
 def _of_another(
-    number: int, item: LangChainDocument | LlamaIndexNode, equal: Counter[str], left_out: Callable[[str], None]
+    number: int, item: LangChainDocument | LlamaIndexNode, equal: Counter[str], plain: Plain
 ) -> Document | BadRow:
     """Return a document of another library; one without an id gets one of its text and metadata, as rows do."""
     if isinstance(item, LangChainDocument):
         id, text = item.id, item.page_content
     else:
         id, text = item.node_id, item.get_content()
-    metadata = plain(item.metadata, left_out)
+    metadata = cast("Mapping[str, JSON]", plain.fields(item.metadata))
     if not isinstance(text, str) or is_blank(text):
         return BadRow(NAME, number, id, "the text is empty", "")
     if id is None:
-        try:
-            id = json_hash({"text": text, "metadata": metadata})[:16]
-        except TypeError as error:
-            raise UsageError(f"The metadata of item {number} is not JSON: {error}.", hint="Give JSON values.") from None
+        id = json_hash({"text": text, "metadata": metadata})[:16]
         equal[id] += 1
         id = id if equal[id] == 1 else f"{id}-{equal[id]}"
     return Document(id, text, metadata)

@@ -125,7 +125,10 @@ def test_values_of_python_numpy_and_pandas_are_stored_as_json(index):
         5: "five",
     }
     report = index.add([row])
-    assert report.reading == ["documents: bytes in 'photo' left out; bytes in 'inside.photo' left out"]
+    assert report.reading == [
+        "documents: 'array.1': numbers that are too large are null; 'photo' left out, as it holds bytes; "
+        "'inside.photo' left out, as it holds bytes"
+    ]
     (document,) = index.documents()
     assert (document.id, document.text) == ("00000000-0000-0000-0000-000000000001", "a toy")
     assert document.metadata == {
