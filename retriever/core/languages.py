@@ -76,10 +76,10 @@ class Language:
         if self.is_english:
             return [word for token in _WORD.findall(text) if (word := token.casefold()) not in STOPWORDS]
         composed = unicodedata.normalize("NFC", text)
-        told = _TOLD.get(self.code)
-        apart = composed if told is None else WIDE.sub(" ", composed)
+        parted = _PARTED.get(self.code)
+        apart = composed if parted is None else WIDE.sub(" ", composed)
         words = [word.casefold() for word in _WORD_ELSEWHERE.findall(apart)]
-        return [word for word in (*words, *(told(composed) if told else ())) if word not in self.stop]
+        return [word for word in (*words, *(parted(composed) if parted else ())) if word not in self.stop]
 
     def denies(self, text: str) -> bool:
         """Whether a text in lower case has a word that denies something."""
@@ -229,5 +229,5 @@ def _korean(text: str) -> list[str]:
     return [short if len(short) > 1 else word for word, short in bare]
 
 
-_TOLD: dict[str, Callable[[str], list[str]]] = {"ja": _japanese, "zh": _chinese, "ko": _korean}
+_PARTED: dict[str, Callable[[str], list[str]]] = {"ja": _japanese, "zh": _chinese, "ko": _korean}
 """What tells the words of a language that does not part them, or parts them with their particles."""

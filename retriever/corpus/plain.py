@@ -40,7 +40,7 @@ _WRITTEN: Mapping[type, Callable[[Any], object]] = {
     str: lambda value: str.__str__(value),
     int: int,
 }
-"""What is written in the place of a value, which may need writing in its turn."""
+"""Makes the value that is written in the place of one of a type; it may need writing in its turn."""
 
 
 class Plain:

@@ -68,8 +68,8 @@ class Table:
         self._seen: Counter[str] = Counter()
         rows = [record.cells for record in first if record.line > self._layout.before][self._layout.headers :]
         sample = [dict(zip(names, cells, strict=False)) for cells in rows]
-        found = recognised(names, sample, fields)
-        texts = [names.index(name) for name in (found.find_text(names), found.find_title(names)) if name in names]
+        usual = recognised(names, sample, fields)
+        texts = [names.index(name) for name in (usual.find_text(names), usual.find_title(names)) if name in names]
         self._texts_at = texts or [0]  # columns of which a row has something to say
         self._least = max(self._texts_at[0] + 1, 2)  # cells of a row
         self.interpretation = Interpretation(fields) if options.raw else self._survey(fields, options)

@@ -64,14 +64,14 @@ def fit(base: Base, config: FinetuneConfig, rows: Sequence[TrainingRow]) -> Fit:
             hint=f"End other programs, or cut texts, the longest of which is read as {longest} tokens: max_text_tokens "
             "in [data] of --config.",
         )
-    asked = config.batch.held_tokens
-    held = min([asked, *(tokens - 1 for tokens, size in batches if size > room)])
+    wanted = config.batch.held_tokens
+    held = min([wanted, *(tokens - 1 for tokens, size in batches if size > room)])
     most = max(size if tokens <= held else piece for tokens, size in batches)
     sentence = (
         f"Training takes about {_size(used + beyond + MARGIN * most)} of memory at most; {_size(used)} are "
         f"in use and {_size(free)} free."
     )
-    if held < asked:
+    if held < wanted:
         sentence += f" Batches of more than {held} tokens are read in pieces, which takes longer."
     return Fit(replace(config, batch=replace(config.batch, held_tokens=held)), sentence)
 
