@@ -99,7 +99,7 @@ def _shape(node: Node, path: tuple[str, ...], file: str) -> Shape | None:
         return Shape("columns" if _are_columns(objects) else "keyed", path)
     inside = [Shape("list", (*path, name)) for name in records]
     if len(inside) != 1:  # an envelope has one list of records, whatever else
-        inside += [found for name, inner in objects.items() if (found := _shape(inner, (*path, name), file))]
+        inside += [shape for name, inner in objects.items() if (shape := _shape(inner, (*path, name), file))]
     inside = inside or [Shape("list", (*path, name)) for name, inner in lists.items() if inner.kinds["words"] > 1]
     if len(with_texts := [held for held in inside if _holds_records(node, held.path[len(path) :])]) == 1:
         return with_texts[0]
