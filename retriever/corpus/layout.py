@@ -203,8 +203,8 @@ def _named(header: Sequence[str], second: Sequence[str]) -> list[str]:
     return names
 
 
-def distinct(names: Sequence[str], notes: list[str]) -> tuple[str, ...]:
-    """Return names of which one that appears again is numbered, and note which those are."""
+def distinct(names: Sequence[str], notes: list[str] | None = None) -> tuple[str, ...]:
+    """Return names of which one that appears again is numbered, and note which those are where notes are taken."""
     kept: list[str] = []
     repeated: dict[str, None] = {}
     for name in names:
@@ -217,6 +217,6 @@ def distinct(names: Sequence[str], notes: list[str]) -> tuple[str, ...]:
                 if (numbered := f"{name} ({number})") not in {*kept, *names}
             )
         kept.append(free)
-    if repeated:
+    if repeated and notes is not None:
         notes.append(f"{', '.join(map(repr, repeated))} appears more than once: numbered from (2) on")
     return tuple(kept)

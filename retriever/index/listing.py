@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from retriever.core.errors import InputError, RetrieverError
 from retriever.core.types import Document
 from retriever.core.words import shown_words
+from retriever.corpus.layout import distinct
 from retriever.index.opened import Opened
 from retriever.index.selection import require_fitting
 from retriever.index.sources.source import Source
-from retriever.index.tables import distinct
 from retriever.store.filters import Filter
 from retriever.store.views import View
 

@@ -3,11 +3,11 @@
 None of these libraries is imported before one of its tables is given.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import count
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from retriever.core.errors import InputError
+from retriever.corpus.layout import distinct
 
 _ROWS = 1000  # that are made of Arrow's columns at a time
 _EXACT = 2**53  # floats below it have no other whole number between them
@@ -35,15 +35,6 @@ def table_rows(table: Any) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401 - of 
         InputError: the library cannot give its values.
     """
     return _frame_rows(table) if _is_frame(table) else _arrow_rows(table)
-
-
-def distinct(names: Sequence[str]) -> list[str]:
-    """Return names of columns such that each is there once: what is there again becomes ``name (2)``."""
-    taken: dict[str, None] = {}
-    for name in names:
-        free = (other for number in count(1) if (other := name if number == 1 else f"{name} ({number})") not in taken)
-        taken[next(free)] = None
-    return list(taken)
 
 
 def _is_frame(given: object) -> bool:

@@ -2,12 +2,13 @@
 
 import hashlib
 import json
-import threading
 import time
 from collections import deque
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from replay_server import serving
 
 DIM = 512
 
@@ -140,17 +141,6 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
-@contextmanager
 def serving_embeddings(model):
     """Serve a model and give the address of its endpoint."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    server.model, server.lock = model, threading.Lock()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/v1"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    return serving(model, Handler)

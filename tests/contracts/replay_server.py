@@ -221,9 +221,9 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(model):
+def serving(model, handler=Handler):
     """Serve a model and give the address of its endpoint."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     server.model, server.lock = model, threading.Lock()
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
