@@ -19,9 +19,10 @@ from retriever.clusters.budget import Read
 from retriever.clusters.material import Material
 from retriever.clusters.references import NONE, ordinal
 from retriever.core.errors import ConsentError, EncoderError, UsageError
-from retriever.core.results import IndexingReport, OnIndexing, counting
+from retriever.core.results import IndexingReport, OnIndexing
 from retriever.core.types import Ids
 from retriever.index.completing import ask
+from retriever.index.forecast import counting
 from retriever.index.opened import Opened
 from retriever.index.selection import selected_contents
 from retriever.index.sources.answers import Answers
