@@ -10,7 +10,8 @@ from unittest.mock import patch
 
 from ask_data import Material
 from ask_readers import Known, on_the_wire, replaying, traffic
-from replay_server import Model, Refusal
+from model_server import Refusal
+from replay_server import Model
 
 from retriever.encoders.answers.chat import ChatAnswerer
 from retriever.encoders.answers.refusals import CALL_SECONDS

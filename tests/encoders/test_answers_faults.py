@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from replay_server import Model, Refusal, completion, serving
+from model_server import Refusal
+from replay_server import Model, completion, serving
 
 from retriever.encoders.answers import patience
 from retriever.encoders.answers.answerer import Waiting
