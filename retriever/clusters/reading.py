@@ -147,11 +147,6 @@ class Population:
         return store.samples.threshold(view_id, _EVERYTHING, self.name)
 
 
-def read_by_model(opened: Opened, shown: Source) -> bool:
-    """Return whether a language model reads texts for a view; answers that are handed in alone are of none."""
-    return isinstance(shown, Answers) and shown.by.name != ""
-
-
 def read_sample(
     opened: Opened,
     instruction: str,
