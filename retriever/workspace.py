@@ -221,7 +221,7 @@ class Index(Closing):
 
         It is not final where a search would read on. Errors as `search`.
         """
-        if request.query is None and request.like is None:
+        if request.by_pattern_alone:
             return found_by_pattern(self._opened.store, request)
         queries, request = self._queries([request])
         (result,) = Searcher(self._opened).stored(queries, widened(self._opened, request))
@@ -233,7 +233,7 @@ class Index(Closing):
         A search gives the list that it settled on, whatever is read afterwards; this is the list as it would be now.
         With ``keep`` the search gives this one from now on. Errors as `search`.
         """
-        if request.query is None and request.like is None:
+        if request.by_pattern_alone:
             return found_by_pattern(self._opened.store, request)
         queries, request = self._queries([request])
         (result,) = Searcher(self._opened).anew(queries, widened(self._opened, request), keep=keep)
@@ -257,7 +257,7 @@ class Index(Closing):
         request = requests[0]
         if request.reader is not None and request.instruction is not None:
             self.teaching.read_by(request.instruction, request.reader)
-        if request.query is None and request.like is None:
+        if request.by_pattern_alone:
             yield [found_by_pattern(self._opened.store, request)] * len(requests)
             return
         queries, request = self._queries(requests)
