@@ -1,4 +1,4 @@
-"""What is known of a group's texts and speaks against its name: ratings against a mood, mixed values of a field.
+"""Facts about a group's texts that speak against its name: ratings against a mood, mixed values of a field.
 
 One sentence a group, for the first line of its card. It says what the metadata holds, not who is wrong.
 """

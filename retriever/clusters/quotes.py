@@ -52,7 +52,7 @@ _REFERRING = re.compile(r"(?:it|they|he|she|these|those|both|this one|that one|t
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """What a review says, in one sentence, the review's id, and its stars, None where it has none."""
+    """A quote: one sentence of a review, the review's id, and its stars, None where it has none."""
 
     id: str
     text: str

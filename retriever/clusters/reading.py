@@ -78,7 +78,7 @@ class Sampled:
 
     @property
     def sentence(self) -> str:
-        """What was read by whom and why no more, what is said of the rest, and what to do where nothing can be."""
+        """Say what was read by whom and why no more, what is said of the rest, and what to do where nothing can be."""
         return f"{self._read} The reader cannot be asked: {self.fault}" if self.fault else self._read
 
     @property

@@ -51,7 +51,7 @@ class Hit:
 
     @property
     def passage(self) -> str:
-        """What was found of the text: the part, or the whole."""
+        """The text that was found: the part, or the whole."""
         return self.document.text if self.part is None else self.document.text[self.part.start : self.part.end]
 
     @property

@@ -153,7 +153,7 @@ class Adapted(Trained):
 
     @property
     def learned(self) -> dict[str, nn.Parameter]:
-        """What the encoder reads beside the weights by name, trained or not."""
+        """The tensors that the encoder reads beside the weights, by name, trained or not."""
         return {} if self.look_ahead is None else {"look_ahead": self.look_ahead}
 
     @property
@@ -175,7 +175,7 @@ class Adapted(Trained):
 
     @property
     def footprint(self) -> Footprint | None:
-        """What training takes of memory; None where transformers reads the model, which keeps several times more."""
+        """The memory that training takes; None where transformers reads the model, which keeps several times more."""
         model, linear = self.backbone.model, _linear_layers(self.backbone)
         if not isinstance(model, LlamaForCausalLM) or self.peft is None or self.settings.dropout:
             return None

@@ -67,7 +67,7 @@ class AdaptedSentenceEncoder(Trained):
 
     @property
     def footprint(self) -> Footprint:
-        """What training takes of memory."""
+        """The memory that training takes."""
         layout, weights = self.encoder.published.layout, self.encoder.published.weights
         linear = [getattr(layer, name).weight for layer in weights.layers for name in LINEAR]
         return Footprint.of(

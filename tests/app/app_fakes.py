@@ -87,7 +87,7 @@ class TunableEncoder(KeywordEncoder):
 
 
 TUNABLE = {"learns all": (), "forgets all": KEYWORDS}
-"""What a base encoder of that name knows before it is tuned."""
+"""The keywords that a base encoder of that name knows before it is tuned."""
 
 
 def load_encoder(name="default", *, device="auto", **options):

@@ -1,4 +1,4 @@
-"""What comes of 180 texts where every twelfth reply is odd, and of replies in shapes that endpoints send."""
+"""The outcome of 180 texts where every twelfth reply is odd, and of replies in shapes that endpoints send."""
 
 import json
 

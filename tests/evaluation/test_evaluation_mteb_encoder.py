@@ -225,7 +225,7 @@ def test_instruction_retrieval(encoder, search, tmp_path):
 
 
 def judged_pairs(encoder, reviews):
-    """What mteb says of the index on the pairs that our suite makes of the reviews."""
+    """Mteb's figures for the index on the pairs that our suite makes of the reviews."""
 
     def holding(need):
         wanted = {(kind, need.polarity) for kind in MAMS_ASPECTS[need.aspect]}

@@ -1,4 +1,4 @@
-"""What language models are asked about an index's texts: whose permission that takes, and which answers stand."""
+"""Questions to language models about an index's texts: whose permission that takes, and which answers stand."""
 
 import itertools
 import shutil

@@ -45,7 +45,7 @@ def read(encoder):
 
 
 def held(folder):
-    """What an index holds: documents, and vectors and words by text for every view."""
+    """The contents of an index: documents, and vectors and words by text for every view."""
     with Index(folder, encoder=None) as index:
         store = index._opened.store
         documents = store.documents.get(list(store.documents.ids()))

@@ -37,7 +37,7 @@ Wait = Annotated[
 
 
 class ReadingBody(RequestBody):
-    """What a language model reads for a request."""
+    """The reading of a language model for a request."""
 
     reader: str | None = Field(
         default=None, description="Reads texts under the instruction from now on: one that the index knows."
@@ -87,7 +87,7 @@ class DocumentsBody(RequestBody):
 
 
 class JobWaiting(BaseModel):
-    """What a job waits for."""
+    """The reason why a job waits."""
 
     behind: str = Field(description="The title of the job that is under way, or what else holds it up.")
     place: int = Field(description="In the line; 1 is next.")
@@ -113,7 +113,7 @@ BEGINS: dict[str, Any] = {
     "response_model": JobAnswer,
     "responses": {202: {"model": JobAnswer, "description": "It is under way"}},
 }
-"""What the routes have that begin a job."""
+"""Settings of the routes that begin a job."""
 
 
 @router.get("/jobs/{job}", response_model=JobAnswer, summary="Look at a job")

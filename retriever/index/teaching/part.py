@@ -232,7 +232,7 @@ class Teaching:
 
     @property
     def spent(self) -> Spent:
-        """What language models were asked since the index was opened."""
+        """The texts and tokens that language models were sent since the index was opened."""
         return self._opened.budget.spent
 
     def give_answers(self, instruction: str, answers: Mapping[str, str | None], *, author: str = PERSON) -> int:
