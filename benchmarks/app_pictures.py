@@ -57,7 +57,7 @@ PRODUCT, FEELING, REASON = (
     "What is the main reason for the rating?",
 )
 KINDS, CATEGORIES = "kinds of product", "kitchen, electronics, toy, outdoor, books, clothing"
-"""What the reviews are sorted into, and the name that this is saved under."""
+"""The categories of the reviews, and the name that they are saved under."""
 
 WRITTEN, TRAINED = "my-questions", "example"
 """Names of the trainings."""

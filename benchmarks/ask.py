@@ -1,4 +1,4 @@
-r"""What a language model is worth as the reader: searches and clusters by answers that were written by reading, blind.
+r"""Measure a language model as the reader: searches and clusters by answers that were written by reading, blind.
 
     PYTHONPATH=tests/contracts:tests/index python benchmarks/ask.py DATA [DATA ...] \
         --output benchmarks/results/ask.json

@@ -36,7 +36,7 @@ PATIENCE = 300.0
 
 @dataclass
 class Tally:
-    """What was counted over the kills.
+    """The counts over the kills.
 
     Attributes:
         kills: processes that died on the way.

@@ -39,7 +39,7 @@ class Readers:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """What a way to search reached.
+    """The result of a way to search.
 
     Attributes:
         precision: (questions, answers), an answer that came after the last is the last.

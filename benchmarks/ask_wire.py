@@ -1,4 +1,4 @@
-"""What the real reader over HTTP makes of a server with faults, and of texts that give orders, for `ask`."""
+"""Try the real reader over HTTP against a server with faults, and texts that give orders, for `ask`."""
 
 import os
 import re
@@ -10,7 +10,8 @@ from unittest.mock import patch
 
 from ask_data import Material
 from ask_readers import Known, on_the_wire, replaying, traffic
-from replay_server import Model, Refusal
+from model_server import Refusal
+from replay_server import Model
 
 from retriever.encoders.answers.chat import ChatAnswerer
 from retriever.encoders.answers.refusals import CALL_SECONDS
@@ -48,7 +49,7 @@ FAULTS: Mapping[str, Any] = {
     "broken JSON": _broken,
     "429": Refusal(429, "too many requests", {"retry-after": "0"}),
 }
-"""What becomes of every third call of the first twelve."""
+"""The fault of every third call of the first twelve."""
 
 
 def faults(material: Material) -> dict[str, Any]:

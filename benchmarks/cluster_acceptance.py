@@ -47,7 +47,7 @@ Synonyms = Mapping[str, Mapping[str, Sequence[str]]]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What clusters are asked for: a label of the texts, and the instruction that asks for it."""
+    """A task for clusters: a label of the texts, and the instruction that asks for it."""
 
     criterion: str
     place: int

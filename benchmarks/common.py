@@ -1,4 +1,4 @@
-"""What the benchmarks share: alternating timings, the machine's description, texts and output."""
+"""The shared tools of the benchmarks: alternating timings, the machine's description, texts and output."""
 
 import argparse
 import datetime

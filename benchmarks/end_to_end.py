@@ -1,4 +1,4 @@
-"""What a search costs beyond FAISS when it ends in documents: database, filters for deletes, metadata, words.
+"""Measure the costs of a search beyond FAISS when it ends in documents: database, filters for deletes, metadata, words.
 
     python benchmarks/end_to_end.py --vectors 1000000 --output benchmarks/results/end_to_end.json
 

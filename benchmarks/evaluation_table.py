@@ -83,7 +83,7 @@ def main() -> None:
 
 @dataclass
 class Results:
-    """What was measured by now: evaluations as JSON, by row and suite."""
+    """The measurements by now: evaluations as JSON, by row and suite."""
 
     path: Path
     machine: dict[str, Any] = field(default_factory=dict)

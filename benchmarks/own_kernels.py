@@ -1,4 +1,4 @@
-"""What our own forward and backward passes buy against the library's, each pair in one run, taken in turns.
+"""Compare our own forward and backward passes with the library's, each pair in one run, taken in turns.
 
     python benchmarks/own_kernels.py --output benchmarks/results/own_kernels.json
 

@@ -71,7 +71,7 @@ class Labelled:
 
 @dataclass(frozen=True)
 class Words:
-    """What a rule may know of a query before it is searched: which of the corpus's texts hold each of its words."""
+    """Facts of a query that a rule may know before the search: which of the corpus's texts hold each of its words."""
 
     holders: Sequence[frozenset[str]]
     texts: int

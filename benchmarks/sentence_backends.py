@@ -43,7 +43,7 @@ KINDS = {
     "all of it": {},
     "AVX2": {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"},
 }
-"""What of the processor may be used, and the settings that say so: of oneDNN (torch and OpenVINO), torch and MKL."""
+"""Parts of the processor to use, and the settings that say so: of oneDNN (torch and OpenVINO), torch and MKL."""
 
 QUESTION = "What kind of product is this review about?"
 BATCH_SIZES = (8, 16, 32, 64)

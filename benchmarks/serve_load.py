@@ -90,7 +90,7 @@ class Load:
 
 @dataclass(slots=True)
 class Tally:
-    """What a load counts: seconds of each answer, what went otherwise, and the server's memory by time."""
+    """The counts of a load: seconds of each answer, what went otherwise, and the server's memory by time."""
 
     times: list[float] = field(default_factory=list)
     refused: int = 0

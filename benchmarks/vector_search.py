@@ -1,4 +1,4 @@
-"""What our search costs over raw FAISS, measured in turn in one process, and what filters and inverted lists do.
+"""Measure what our search costs over raw FAISS, in turn in one process, and what filters and inverted lists do.
 
     python benchmarks/vector_search.py --vectors 1000000 --output benchmarks/results/vector_search.json
 

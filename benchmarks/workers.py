@@ -60,7 +60,7 @@ KINDS = {
     "raylet/raylet": "Ray's node process",
     "gcs_server": "Ray's control store",
 }
-"""What is killed, by what its command line holds; the writer besides."""
+"""The processes to kill, by what their command line holds; the writer besides."""
 
 
 class Noted(WrappedEncoder):

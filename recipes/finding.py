@@ -29,14 +29,14 @@ QUALITIES = {"NEG": "bad", "POS": "good", "negative": "bad", "positive": "good"}
 OPPOSITE = {"bad": "good", "good": "bad"}
 ANY = "any"
 FINDING = "finding-"
-"""What the names of the files of rows begin with, the name of the source behind it."""
+"""Prefix of the names of the files of rows, before the name of the source."""
 
 Wordings = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a text holds, or what is looked for: a thing, and how it is judged; ``any`` where that does not matter."""
+    """The content of a text or of a search: a thing, and how it is judged; ``any`` where that does not matter."""
 
     quality: str
     thing: str

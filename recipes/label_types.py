@@ -1,4 +1,4 @@
-"""What a recipe asks about: label types of the training files, and labels that plain code reads off any text.
+"""Subjects that a recipe asks about: label types of the training files, and labels that plain code reads off any text.
 
 How each is asked stands in `wordings.json` and `derived_wordings.json`, all written for this project; how a derived
 label is found, in `text_rules`.

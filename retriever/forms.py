@@ -1,4 +1,4 @@
-"""What doors offer of the options of a dataclass (`core.options`), in the form that each door's library wants.
+"""The options of a dataclass (`core.options`) in the form that each door's library wants.
 
 A form is derived where a door is defined, so an option that is added to the dataclass is in every door. Doors name what
 they leave out because they fill it in themselves. Typer and pydantic are loaded by the doors that are made with them.

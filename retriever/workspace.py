@@ -27,7 +27,7 @@ from retriever.index.indexing import IndexingOptions
 from retriever.index.listing import Documents
 from retriever.index.opened import Opened
 from retriever.index.search.patterns import found_by_pattern
-from retriever.index.search.reranking import reranked
+from retriever.index.search.reranking import reranked, widened
 from retriever.index.search.searcher import Searcher
 from retriever.index.sources.encoders import BaseEncoder
 from retriever.index.status import index_status, texts_read, view_states
@@ -221,10 +221,10 @@ class Index(Closing):
 
         It is not final where a search would read on. Errors as `search`.
         """
-        if request.query is None and request.like is None:
+        if request.by_pattern_alone:
             return found_by_pattern(self._opened.store, request)
         queries, request = self._queries([request])
-        (result,) = Searcher(self._opened).stored(queries, self._widened(request))
+        (result,) = Searcher(self._opened).stored(queries, widened(self._opened, request))
         return self._finished(result, request, asks=False)
 
     def search_anew(self, request: SearchRequest, *, keep: bool = False) -> SearchResult:
@@ -233,10 +233,10 @@ class Index(Closing):
         A search gives the list that it settled on, whatever is read afterwards; this is the list as it would be now.
         With ``keep`` the search gives this one from now on. Errors as `search`.
         """
-        if request.query is None and request.like is None:
+        if request.by_pattern_alone:
             return found_by_pattern(self._opened.store, request)
         queries, request = self._queries([request])
-        (result,) = Searcher(self._opened).anew(queries, self._widened(request), keep=keep)
+        (result,) = Searcher(self._opened).anew(queries, widened(self._opened, request), keep=keep)
         return self._finished(result, request, asks=False)
 
     def answer_state(self, instruction: str | None) -> str:
@@ -257,29 +257,20 @@ class Index(Closing):
         request = requests[0]
         if request.reader is not None and request.instruction is not None:
             self.teaching.read_by(request.instruction, request.reader)
-        if request.query is None and request.like is None:
+        if request.by_pattern_alone:
             yield [found_by_pattern(self._opened.store, request)] * len(requests)
             return
         queries, request = self._queries(requests)
         views = self._opened.views
-        for results in Searcher(self._opened).search(queries, self._widened(request), on_texts):
+        for results in Searcher(self._opened).search(queries, widened(self._opened, request), on_texts):
             views.note_use(result.view for result in results if result.view is not None)
             yield [self._finished(result, request, asks=True) for result in results]
         views.shrink()
         self._opened.budget.save()
 
-    def _widened(self, request: SearchRequest) -> SearchRequest:
-        """Return a request for as many hits as its reranker reads; the search itself knows of no reranker."""
-        if request.rerank is None:
-            return request
-        return replace(request, k=max(request.k, self._opened.search_options.reranked), rerank=None)
-
     def _finished(self, result: SearchResult, request: SearchRequest, *, asks: bool) -> SearchResult:
         """Return the first k hits of a search with their ratings and verdict, the final ones as its reranker says."""
-        if request.rerank is not None:
-            if result.final:
-                result = reranked(self._opened, result, request.rerank, asks=asks)
-            result = replace(result, hits=result.hits[: request.k])
+        result = reranked(self._opened, result, request, asks=asks)
         return self._opened.views.calibration.rated(self._with_verdict(result))
 
     def _queries(self, requests: Sequence[SearchRequest]) -> tuple[list[str], SearchRequest]:

@@ -52,10 +52,7 @@ def tiny(tmp_path_factory):
 
     def folder(name):
         if name not in built:
-            if name == "sentence":
-                built[name] = tiny_models.build_sentence_transformer(root / name, folder("bert"))
-            else:
-                built[name] = tiny_models.BUILDERS[name](root / name)
+            built[name] = tiny_models.BUILDERS[name](root / name)
         return built[name]
 
     return folder
@@ -74,6 +71,43 @@ def backbone(tiny):
         return loaded[name, dtype]
 
     return get
+
+
+@pytest.fixture
+def own_choices(tmp_path, monkeypatch):
+    """Have a user whose choices are those of the test alone: none at its beginning."""
+    monkeypatch.setenv("RETRIEVER_CONFIG", str(tmp_path / "config"))
+
+
+@pytest.fixture
+def embedding_model(own_choices, monkeypatch):
+    """Give an embedding model behind an endpoint that nobody has asked yet."""
+    from embedding_server import EmbeddingModel, serving_embeddings
+    from replay_server import forget_endpoints
+
+    from retriever.encoders.answers import patience
+
+    forget_endpoints()
+    monkeypatch.setattr(patience, "BACKOFF", (0.001, 0.01))
+    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    made = EmbeddingModel()
+    with serving_embeddings(made) as made.url:
+        made.name, made.host = f"http:{made.url}#tiny", made.url.split("/")[2]
+        yield made
+
+
+@pytest.fixture
+def scorer(own_choices, monkeypatch):
+    """Give a reranker behind an endpoint that nobody has asked yet."""
+    from rerank_server import Scorer, reranking
+
+    from retriever.encoders.answers import reranking as endpoint
+
+    monkeypatch.setattr(endpoint, "_takes_texts", set())
+    made = Scorer()
+    with reranking(made) as made.name:
+        yield made
 
 
 @pytest.fixture(scope="module")

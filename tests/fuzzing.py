@@ -1,4 +1,4 @@
-"""What the fuzzing tests share: damaged copies of good files, hostile JSON, and child processes with limits."""
+"""Tools of the fuzzing tests: damaged copies of good files, hostile JSON, and child processes with limits."""
 
 import os
 import random

@@ -4,12 +4,28 @@ Prompts and settings are those of the families' own files; weights are noise.
 """
 
 import json
+from functools import partial
 from pathlib import Path
 
 import torch
+from tiny_models import (
+    ALPHABET,
+    BERT_TOKENS,
+    HIDDEN,
+    TRAINING,
+    around,
+    bert,
+    byte_level,
+    edit_json,
+    metaspace,
+    modules,
+    roberta_shape,
+    save,
+    shape,
+    word_pieces,
+)
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import (
-    BertConfig,
     BertModel,
     Gemma3TextConfig,
     Gemma3TextModel,
@@ -23,39 +39,15 @@ from transformers import (
     XLMRobertaModel,
 )
 
-from tests.tiny_models import (
-    ALPHABET,
-    HIDDEN,
-    TRAINING,
-    around,
-    byte_level,
-    edit_json,
-    metaspace,
-    save,
-    shape,
-    word_pieces,
-)
-
 SEARCH = "Given a web search query, retrieve relevant passages that answer the query"
-BERT_TOKENS = {"unk_token": "[UNK]", "pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+WITHOUT_HEAD = partial(BertModel, add_pooling_layer=False)
 XLMR_TOKENS = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
 
 
-def modules(folder: Path, *parts: str, pooling: str, most: int, prompts: dict | None = None) -> Path:
-    """Turn a saved model into a sentence-transformers folder; a part is Pooling, Normalize, or Dense:IN:OUT."""
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
-
-    torch.manual_seed(8)
-    layers: list[torch.nn.Module] = [Transformer(str(folder), max_seq_length=most), Pooling(HIDDEN, pooling)]
-    for part in parts:
-        kind, *sizes = part.split(":")
-        dense = kind == "Dense" and Dense(*map(int, sizes), bias=False, activation_function=torch.nn.Identity())
-        layers.append(dense or Normalize())
-    model = SentenceTransformer(modules=layers, prompts=prompts, device="cpu")
-    model.save(str(folder), safe_serialization=True, create_model_card=False)
-    if prompts is None:  # as folders have it that were published before prompts were registered
-        (folder / "config_sentence_transformers.json").write_text(json.dumps({"__version__": {}}))
+def published(folder: Path, *parts: str, pooling: str, most: int = 64) -> Path:
+    """Make `modules` of a saved model without prompts, as folders have it from before these were registered."""
+    modules(folder, *parts, pooling=pooling, most=most)
+    (folder / "config_sentence_transformers.json").write_text(json.dumps({"__version__": {}}))
     return folder
 
 
@@ -111,43 +103,27 @@ def build_embedding_gemma(folder: Path) -> Path:
 
 
 def build_e5(folder: Path) -> Path:
-    return _bert(folder / "e5-small-v2", "mean", seed=13)
+    return published(bert(folder / "e5-small-v2", WITHOUT_HEAD, seed=13), "Normalize", pooling="mean")
 
 
 def build_bge(folder: Path) -> Path:
-    return _bert(folder / "bge-small-en-v1.5", "cls", seed=14)
-
-
-def _bert(folder: Path, pooling: str, seed: int) -> Path:
-    torch.manual_seed(seed)
-    tokenizer = around(word_pieces(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]), "[CLS]", "[SEP]")
-    config = BertConfig(**shape(vocab_size=tokenizer.get_vocab_size()), max_position_embeddings=128, pad_token_id=0)
-    save(folder, BertModel(config, add_pooling_layer=False), tokenizer, BERT_TOKENS | {"mask_token": "[MASK]"})
-    return modules(folder, "Normalize", pooling=pooling, most=64)
+    return published(bert(folder / "bge-small-en-v1.5", WITHOUT_HEAD, seed=14), "Normalize", pooling="cls")
 
 
 def build_multilingual_e5(folder: Path) -> Path:
     torch.manual_seed(15)
     folder = folder / "multilingual-e5-small"
     tokenizer = around(unigram(["<s>", "<pad>", "</s>", "<unk>"]), "<s>", "</s>")
-    config = XLMRobertaConfig(
-        **shape(vocab_size=tokenizer.get_vocab_size()),
-        max_position_embeddings=130,
-        type_vocab_size=1,
-        bos_token_id=0,
-        pad_token_id=1,
-        eos_token_id=2,
-    )
+    config = XLMRobertaConfig(**roberta_shape(tokenizer))
     save(folder, XLMRobertaModel(config, add_pooling_layer=False), tokenizer, XLMR_TOKENS)
-    return modules(folder, "Normalize", pooling="mean", most=64)
+    return published(folder, "Normalize", pooling="mean")
 
 
 def build_nomic(folder: Path) -> Path:
     torch.manual_seed(16)
-    tokenizer = around(word_pieces(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]), "[CLS]", "[SEP]")
+    tokenizer = around(word_pieces(list(BERT_TOKENS.values())), "[CLS]", "[SEP]")
     config = NomicBertConfig(**shape(vocab_size=tokenizer.get_vocab_size()), pad_token_id=0)
-    save(folder, NomicBertModel(config), tokenizer, BERT_TOKENS | {"mask_token": "[MASK]"})
-    return modules(folder, pooling="mean", most=64)
+    return published(save(folder, NomicBertModel(config), tokenizer, BERT_TOKENS), pooling="mean")
 
 
 def build_e5_mistral(folder: Path) -> Path:

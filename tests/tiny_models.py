@@ -1,6 +1,7 @@
 """Tiny random language models with tokenizers made in memory, saved the way the real ones are."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -37,6 +38,13 @@ ALPHABET = sorted(
     set(PROMPT + "".join(SENTENCES) + "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .,!?#<>|_/[]'")
 )
 
+BERT_TOKENS = {
+    "pad_token": "[PAD]",
+    "unk_token": "[UNK]",
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "mask_token": "[MASK]",
+}
 LAYERS, HIDDEN, HEADS = 2, 32, 4
 SPREAD = 0.15  # standard deviation of the weights: wide enough that every token read moves the states
 
@@ -189,47 +197,53 @@ def build_modernbert(folder: Path) -> Path:
 def build_roberta(folder: Path) -> Path:
     torch.manual_seed(3)
     tokenizer = around(byte_level(["<s>", "<pad>", "</s>", "<unk>", "<mask>"]), "<s>", "</s>")
-    config = RobertaConfig(
-        **shape(vocab_size=tokenizer.get_vocab_size()),
-        max_position_embeddings=130,
-        type_vocab_size=1,
-        bos_token_id=0,
-        pad_token_id=1,
-        eos_token_id=2,
-    )
     special = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "mask_token": "<mask>"}
     special |= {"unk_token": "<unk>", "cls_token": "<s>", "sep_token": "</s>"}
-    return save(folder, RobertaForMaskedLM(config), tokenizer, special)
+    return save(folder, RobertaForMaskedLM(RobertaConfig(**roberta_shape(tokenizer))), tokenizer, special)
+
+
+def roberta_shape(tokenizer: Tokenizer) -> dict:
+    tokens = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2}
+    sizes = {"vocab_size": tokenizer.get_vocab_size(), "max_position_embeddings": 130, "type_vocab_size": 1}
+    return shape(**sizes, **tokens)
+
+
+def bert(folder: Path, head: Callable[[BertConfig], PreTrainedModel], seed: int, **settings) -> Path:
+    torch.manual_seed(seed)
+    tokenizer = around(word_pieces(list(BERT_TOKENS.values())), "[CLS]", "[SEP]")
+    settings |= {"max_position_embeddings": 128, "pad_token_id": 0}
+    config = BertConfig(**shape(vocab_size=tokenizer.get_vocab_size()), **settings)
+    return save(folder, head(config), tokenizer, BERT_TOKENS)
 
 
 def build_bert(folder: Path) -> Path:
-    torch.manual_seed(4)
-    tokenizer = around(word_pieces(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]), "[CLS]", "[SEP]")
-    config = BertConfig(**shape(vocab_size=tokenizer.get_vocab_size()), max_position_embeddings=128, pad_token_id=0)
-    special = {"unk_token": "[UNK]", "pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
-    special["mask_token"] = "[MASK]"
-    return save(folder, BertForMaskedLM(config), tokenizer, special)
+    return bert(folder, BertForMaskedLM, seed=4)
 
 
 def build_cross_encoder(folder: Path, labels: int = 1) -> Path:
     """The tiny BERT with a head that gives one number a pair, or several."""
-    torch.manual_seed(8)
-    tokenizer = around(word_pieces(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]), "[CLS]", "[SEP]")
-    settings = shape(vocab_size=tokenizer.get_vocab_size(), max_position_embeddings=128, pad_token_id=0)
-    special = {"unk_token": "[UNK]", "pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
-    model = BertForSequenceClassification(BertConfig(**settings, num_labels=labels))
-    return save(folder, model, tokenizer, special)
+    return bert(folder, BertForSequenceClassification, seed=8, num_labels=labels)
 
 
-def build_sentence_transformer(folder: Path, bert: Path) -> Path:
-    """The tiny BERT under stock sentence-transformers modules: mean pooling, then normalising."""
+def modules(folder: Path, *parts: str, pooling: str, most: int, prompts: dict | None = None) -> Path:
+    """Turn a saved model into a sentence-transformers folder; a part is Normalize, or Dense:IN:OUT."""
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
+    from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
 
-    transformer = Transformer(str(bert), max_seq_length=64)
-    model = SentenceTransformer(modules=[transformer, Pooling(HIDDEN, "mean"), Normalize()], device="cpu")
-    model.save(str(folder), safe_serialization=True)
+    torch.manual_seed(8)
+    layers: list[torch.nn.Module] = [Transformer(str(folder), max_seq_length=most), Pooling(HIDDEN, pooling)]
+    for part in parts:
+        kind, *sizes = part.split(":")
+        dense = kind == "Dense" and Dense(*map(int, sizes), bias=False, activation_function=torch.nn.Identity())
+        layers.append(dense or Normalize())
+    model = SentenceTransformer(modules=layers, prompts=prompts, device="cpu")
+    model.save(str(folder), safe_serialization=True, create_model_card=False)
     return folder
+
+
+def build_sentence_transformer(folder: Path) -> Path:
+    """The tiny BERT under stock sentence-transformers modules: mean pooling, then normalising."""
+    return modules(build_bert(folder), "Normalize", pooling="mean", most=64)
 
 
 BUILDERS = {
@@ -239,6 +253,7 @@ BUILDERS = {
     "roberta": build_roberta,
     "bert": build_bert,
     "cross-encoder": build_cross_encoder,
+    "sentence": build_sentence_transformer,
     "modernbert": build_modernbert,
     "qwen3": build_qwen3,
 }

@@ -38,7 +38,7 @@ class Progress:
 
     @property
     def sentence(self) -> str:
-        """What it does, and how long the rest takes."""
+        """The work at hand, and how long the rest takes."""
         if self.share is None:
             return f"{self.doing} …"
         return self.doing if self.left is None else f"{self.doing}, about {about(self.left)} left"

@@ -29,7 +29,7 @@ MOST_A_SEARCH = _OPTIONS.costly_texts * _OPTIONS.costly_rounds
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """What work under a question sends to a language model.
+    """The texts that work under a question sends to a language model.
 
     Attributes:
         what: the work, as a sentence begins with it.

@@ -1,4 +1,4 @@
-"""What all sessions share: loaded encoders, open indexes and running jobs; and which index the pages are about."""
+"""State that sessions share: loaded encoders, open indexes and running jobs; and which index the pages are about."""
 
 import os
 from contextlib import suppress

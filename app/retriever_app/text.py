@@ -1,4 +1,4 @@
-"""What several pages say: numbers, durations, errors and verdicts in words.
+"""Words that several pages share: numbers, durations, errors and verdicts in words.
 
 Reviews are anybody's words: `plain` escapes what Streamlit would take for Markdown.
 """

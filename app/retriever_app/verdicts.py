@@ -16,7 +16,7 @@ from retriever_app.resources import Chosen
 from retriever_app.text import VerdictLine
 
 DIAGNOSE = "diagnose "
-"""What the names of jobs begin with that check an instruction; one of them runs at a time."""
+"""Prefix of the names of jobs that check an instruction; one of them runs at a time."""
 
 _REFRESH_SECONDS = 1.0  # between looks at a job that goes on
 

@@ -1,4 +1,4 @@
-"""What all ways into the server share: one model, open indexes, jobs, and threads for what blocks."""
+"""The shared parts of all ways into the server: one model, open indexes, jobs, and threads for what blocks."""
 
 import asyncio
 import secrets
@@ -32,7 +32,7 @@ from retriever.serving.readings import Reading, Readings
 from retriever.workspace import Index, limited
 
 VERDICT, GIVING = "verdict ", "answers "
-"""What the names of jobs begin with that look into instructions, and that store answers: nobody can ask for them."""
+"""Prefixes of the names of jobs that look into instructions, and that store answers: nobody can ask for them."""
 
 MOST_LOOKED = 1000
 """Instructions looked into last that are remembered, so that no search looks into them again."""
@@ -41,7 +41,7 @@ KEPT_SECONDS = 60.0
 """That what the reading of a search came to is kept for who asks the same again."""
 
 SEPARATOR = "@"
-"""What stands between the name of a model and that of a saved instruction."""
+"""Separator between the name of a model and that of a saved instruction."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What commands say of a model that did not come with the package: the prompts it is sent, and what seems wrong."""
+"""Notes of commands on a model that did not come with the package: the prompts it is sent, and what seems wrong."""
 
 from typing import TYPE_CHECKING
 

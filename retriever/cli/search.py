@@ -99,7 +99,8 @@ def _complete(opened: "Index", request: SearchRequest) -> None:
 
 def _final(opened: "Index", request: SearchRequest, *, show_first: bool) -> "SearchResult":
     """Return the last answer of a search, and print the first one as soon as it is there if that is wanted."""
-    from retriever.core.results import IndexingReport, counting
+    from retriever.core.results import IndexingReport
+    from retriever.index.forecast import counting
 
     with output.ProgressLine() as line:
         answers = opened.search_progressively(request, counting(IndexingReport(), line.show))

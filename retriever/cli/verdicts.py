@@ -1,4 +1,4 @@
-"""What commands say of a verdict: its sentence, and the commands that help where a question may not be followed."""
+"""A verdict as commands print it: its sentence, and the commands that help where a question may not be followed."""
 
 import shlex
 from typing import TYPE_CHECKING

@@ -208,7 +208,7 @@ class Clustering:
 
     @property
     def categories(self) -> CategoryNames | None:
-        """What compares documents with the names of categories; None where nothing does."""
+        """The judge that compares documents with the names of categories; None where there is none."""
         return self.placing if isinstance(self.placing, CategoryNames) else None
 
     @property
@@ -255,7 +255,7 @@ class Clustering:
 
     @property
     def caution(self) -> str:
-        """What comes before the clusters: that their question may not be answered, what to do, and what else to doubt.
+        """Warn before the clusters: that their question may not be answered, what to do, and what else to doubt.
 
         Empty where there is nothing.
         """
@@ -274,12 +274,12 @@ class Clustering:
 
     @property
     def doubts(self) -> str:
-        """What clusters are where `warning` says something, that they are not stable, and which were not learned."""
+        """Limits of clusters where `warning` says something: that they are not stable, and which were not learned."""
         return " ".join(filter(None, [self.division, _unsteady(self), _not_learned(self)]))
 
     @property
     def division(self) -> str:
-        """What clusters are where their question may not be answered; empty elsewhere."""
+        """The nature of clusters whose question may not be answered; empty elsewhere."""
         if not self.warning:
             return ""
         if self.resembles is not None:

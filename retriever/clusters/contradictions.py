@@ -1,13 +1,13 @@
-"""What is known of a group's texts and speaks against its name: ratings against a mood, mixed values of a field.
+"""Facts about a group's texts that speak against its name: ratings against a mood, mixed values of a field.
 
 One sentence a group, for the first line of its card. It says what the metadata holds, not who is wrong.
 """
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from retriever.core.fields import names_of, values_by_name
+from retriever.core.text import WORD
 from retriever.core.types import JSON, Document
 from retriever.corpus.values import star_value
 
@@ -35,7 +35,6 @@ _HALF = 0.5
 _VALUES = 20  # most of a field that sorts documents
 _REPEATED = 3  # documents a value, at least, on average
 _NAMED = 3
-_WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 
 
 def mood(name: str) -> int:
@@ -131,4 +130,4 @@ def _agreement(values: Sequence[str], groups: Sequence[int]) -> float:
 
 
 def _words(name: str) -> set[str]:
-    return {word.casefold() for word in _WORD.findall(name)}
+    return {word.casefold() for word in WORD.findall(name)}

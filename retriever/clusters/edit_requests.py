@@ -17,7 +17,7 @@ from retriever.core.text import require_text
 from retriever.index.teaching.labels import NONE_OF_THESE
 
 NO_CLUSTER = ("none", "-1")
-"""What a document is moved to that belongs to no cluster."""
+"""Names that move a document to no cluster."""
 
 
 @dataclass(frozen=True, slots=True)

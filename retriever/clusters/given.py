@@ -1,4 +1,4 @@
-"""What people say of categories is kept as answers to their question: examples, and documents that they move."""
+"""Keep what people say of categories as answers to their question: examples, and documents that they move."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace

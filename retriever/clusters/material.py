@@ -1,4 +1,4 @@
-"""What is clustered: the embedded documents, row by row, as a view has them."""
+"""The material of a clustering: the embedded documents, row by row, as a view has them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ class Material:
 
     @cached_property
     def text_keys(self) -> dict[str, str]:
-        """What tells the text of every row from others, by the row's id, as a saved clustering keeps it."""
+        """Keys that tell the text of every row from others, by the row's id, as a saved clustering keeps them."""
         return {document.id: text_key(document.text) for document in self.documents}
 
     @cached_property

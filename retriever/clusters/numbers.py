@@ -1,4 +1,4 @@
-"""What groups of reviews come to: shares, impact on the stars, segment against segment, period against period.
+"""Numbers of groups of reviews: shares, impact on the stars, segment against segment, period against period.
 
 Every number has its 95 % interval and the reviews behind it.
 """

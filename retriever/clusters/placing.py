@@ -40,7 +40,7 @@ NO_FLOOR = -1e9
 """The floor where no document belongs to none."""
 
 GAP = 0.1
-"""What the scores of further categories of a document may be below its best, where several are asked for."""
+"""How far the scores of further categories of a document may be below its best, where several are asked for."""
 
 NEAR, CLEAR = 0.3, 0.05
 """Least cosine with the nearest answer of a group, and the least that it is ahead of any other group's."""
@@ -72,7 +72,7 @@ class Centroids:
 
 @dataclass(frozen=True, eq=False)
 class CategoryNames:
-    """What sorts documents into categories that somebody named.
+    """Sorts documents into categories that somebody named.
 
     Attributes:
         vectors: (k, dim) of the names in the view.
@@ -228,7 +228,7 @@ class Fit:
 
 
 Placing: TypeAlias = Centroids | CategoryNames | Answered
-"""What puts documents to clusters that are there already."""
+"""Put documents to clusters that are there already."""
 
 
 def centroids_of(found: Partition) -> Centroids:

@@ -21,7 +21,7 @@ from retriever.clusters.numbers import Numbers
 from retriever.clusters.placing import CategoryNames
 from retriever.clusters.saved import SavedClustering
 from retriever.core.languages import ENGLISH, Language, count_words
-from retriever.core.text import printable, shortened, without_loose_marks
+from retriever.core.text import WORD, printable, shortened, without_loose_marks
 from retriever.corpus.sentences import sentences
 
 MOST = 3
@@ -36,7 +36,6 @@ _READ = 2000  # reviews whose words are counted
 _LEAST = 3  # of a group's reviews, or all of fewer, that must share a word which sets it apart
 _SHRUNK = 10.0  # reviews with the mean rating that count beside those with a word
 _DOUBT = 0.6  # factor for a sentence that may not stand alone
-_WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 _VERB = re.compile(
     r"\b(?:is|are|was|were|am|be|been|has|have|had|do|does|did|ca|can|could|will|would|should|must|\w+ed|"
     r"(?:work|love|look|make|feel|get|keep|need|fit|hold|come|goe|seem|take|play|like|want|doe|say|help|sound|run|break|"
@@ -53,7 +52,7 @@ _REFERRING = re.compile(r"(?:it|they|he|she|these|those|both|this one|that one|t
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """What a review says, in one sentence, the review's id, and its stars, None where it has none."""
+    """A quote: one sentence of a review, the review's id, and its stars, None where it has none."""
 
     id: str
     text: str
@@ -265,7 +264,7 @@ def _sentences(text: str, language: Language) -> Iterator[str]:
     """Yield the sentences of a text that can stand alone, each on one line."""
     for span in sentences(text, language.code):
         sentence = without_loose_marks(" ".join(printable(text[span.start : span.end]).split()))
-        count = len(_WORD.findall(sentence)) if language.is_english else count_words(sentence)
+        count = len(WORD.findall(sentence)) if language.is_english else count_words(sentence)
         if (
             SHORTEST <= count <= LONGEST
             and len(sentence) <= _MOST_CHARACTERS

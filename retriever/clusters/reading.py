@@ -19,9 +19,10 @@ from retriever.clusters.budget import Read
 from retriever.clusters.material import Material
 from retriever.clusters.references import NONE, ordinal
 from retriever.core.errors import ConsentError, EncoderError, UsageError
-from retriever.core.results import IndexingReport, OnIndexing, counting
+from retriever.core.results import IndexingReport, OnIndexing
 from retriever.core.types import Ids
 from retriever.index.completing import ask
+from retriever.index.forecast import counting
 from retriever.index.opened import Opened
 from retriever.index.selection import selected_contents
 from retriever.index.sources.answers import Answers
@@ -77,7 +78,7 @@ class Sampled:
 
     @property
     def sentence(self) -> str:
-        """What was read by whom and why no more, what is said of the rest, and what to do where nothing can be."""
+        """Say what was read by whom and why no more, what is said of the rest, and what to do where nothing can be."""
         return f"{self._read} The reader cannot be asked: {self.fault}" if self.fault else self._read
 
     @property
@@ -144,11 +145,6 @@ class Population:
     def threshold(self, store: Store, view_id: int) -> float:
         """Return up to which number texts were drawn for a view, from these alone or from all texts."""
         return store.samples.threshold(view_id, _EVERYTHING, self.name)
-
-
-def read_by_model(opened: Opened, shown: Source) -> bool:
-    """Return whether a language model reads texts for a view; answers that are handed in alone are of none."""
-    return isinstance(shown, Answers) and shown.by.name != ""
 
 
 def read_sample(

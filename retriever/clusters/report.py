@@ -133,7 +133,7 @@ class Report:
 
     @property
     def changes(self) -> str:
-        """What has changed from the last period but one to the last; empty without both."""
+        """The changes from the last period but one to the last; empty without both."""
         return changes(self.numbers)
 
     def to_json(self) -> dict[str, Any]:

@@ -89,7 +89,7 @@ class IndexLockedError(RetrieverError):
 
 
 class BusyError(RetrieverError):
-    """What serves several clients has too much to do at the moment; the same request can be made again."""
+    """A server of several clients has too much to do at the moment; the same request can be made again."""
 
 
 class OverloadedError(BusyError):

@@ -230,4 +230,4 @@ def _korean(text: str) -> list[str]:
 
 
 _PARTED: dict[str, Callable[[str], list[str]]] = {"ja": _japanese, "zh": _chinese, "ko": _korean}
-"""What tells the words of a language that does not part them, or parts them with their particles."""
+"""Finds the words, by code, of a language that does not part them, or parts them with their particles."""

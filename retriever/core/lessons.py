@@ -1,4 +1,4 @@
-"""What examples taught of a question, and how sure that is."""
+"""The lessons that examples taught of a question, and how sure they are."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Lessons:
-    """What examples taught of a question.
+    """The lessons that examples taught of a question.
 
     Attributes:
         view: id of the taught view.

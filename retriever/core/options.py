@@ -44,7 +44,7 @@ class Option:
 
     @property
     def plain_type(self) -> Any:  # noqa: ANN401 - a type
-        """What it holds where there is no None: a text, a number or a list in place of one or None."""
+        """The value it holds where there is no None: a text, a number or a list in place of one or None."""
         known = [part for part in get_args(self.type) if part is not NoneType]
         return known[0] if self.optional and len(known) == 1 else self.type
 

@@ -23,7 +23,7 @@ CHARACTERS_PER_TOKEN = 4
 """Approximate characters per token, where an encoder does not count its own."""
 
 TUNED = "tuned:"
-"""What the fingerprint of an encoder begins with that `Encoder.tuned` gave; it ends with that of the one before."""
+"""Prefix of the fingerprint of an encoder that `Encoder.tuned` gave; it ends with that of the one before."""
 
 OnStep = Callable[[], None]
 """Called after every step of a fine-tuning; what it raises ends that."""

@@ -1,4 +1,4 @@
-"""What is imported only when it is used: entries of name tables, and the packages of an extra."""
+"""Imports that wait for their first use: entries of name tables, and the packages of an extra."""
 
 import difflib
 import importlib

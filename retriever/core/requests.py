@@ -101,6 +101,11 @@ class SearchRequest:
         if self.regex is not None:
             TextPattern(self.regex)
 
+    @property
+    def by_pattern_alone(self) -> bool:
+        """Whether there is neither a query nor a document to resemble, but a regular expression."""
+        return self.query is None and self.like is None
+
     def _check_types(self) -> None:
         """Refuse options of another type, and make numbers of NumPy's plain ones."""
         for each in options_of(type(self)):
@@ -124,7 +129,7 @@ class SearchRequest:
         """Refuse a search for nothing or for two things, and options that need a query where there is none."""
         if self.query is not None and self.like is not None:
             raise UsageError("A query and like exclude each other.", hint="Leave out one of them.")
-        if self.query is not None or self.like is not None:
+        if not self.by_pattern_alone:
             return
         if self.regex is None:
             raise UsageError("There is nothing to search for.", hint="Give a query, like, or regex.")

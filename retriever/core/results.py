@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 from retriever.core.errors import RetrieverError
 from retriever.core.lessons import Lessons
-from retriever.core.pace import Pace
 from retriever.core.types import JSON, Document, Span
 from retriever.core.verdicts import Verdict
 
@@ -52,7 +51,7 @@ class Hit:
 
     @property
     def passage(self) -> str:
-        """What was found of the text: the part, or the whole."""
+        """The text that was found: the part, or the whole."""
         return self.document.text if self.part is None else self.document.text[self.part.start : self.part.end]
 
     @property
@@ -291,19 +290,6 @@ class IndexingReport:
 
 OnIndexing = Callable[[IndexingReport], None]
 """Called with a growing report; what it raises ends the work."""
-
-
-def counting(report: IndexingReport, progress: OnIndexing | None) -> Callable[[int, int], None] | None:
-    """Return a function of (done, total) that shows them as ``in_hand`` and ``expected`` of a report, with ``left``."""
-    if progress is None:
-        return None
-    pace = Pace()
-
-    def notify(done: int, total: int) -> None:
-        report.in_hand, report.expected, report.left = done, total, pace.left(done / max(1, total))
-        progress(report)
-
-    return notify
 
 
 @dataclass(frozen=True, slots=True)

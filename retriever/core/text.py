@@ -9,6 +9,9 @@ from collections.abc import Iterable
 
 from retriever.core.errors import UsageError
 
+WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
+"""Finds words of letters, with the apostrophes in them."""
+
 _INVISIBLE = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
 """Categories of characters that no font shows: controls, joiners, marks of direction, spaces."""
 

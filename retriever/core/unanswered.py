@@ -53,12 +53,3 @@ def empty_answer(answer: str) -> str | None:
     """
     plain = folded(unicodedata.normalize("NFKC", answer)).replace("\u2019", "'")
     return next((empty for empty, pattern in _PATTERNS.items() if pattern.fullmatch(plain)), None)
-
-
-def tidy(answer: str) -> str:
-    """Return an answer as it is shown and counted: an empty one in its usual spelling, others as they are.
-
-    >>> tidy("Not stated in the review."), tidy("a torn cable")
-    ('not said', 'a torn cable')
-    """
-    return empty_answer(answer) or answer

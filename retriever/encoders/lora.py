@@ -25,7 +25,7 @@ _WITHOUT_EFFECT = {
     *("task_type", "base_model_name_or_path", "revision", "inference_mode", "lora_dropout", "peft_version"),
     *("auto_mapping", "megatron_core", "qalora_group_size"),
 }
-"""What concerns training, or kinds of adapter that are switched off."""
+"""Settings of training, or of kinds of adapter that are switched off."""
 _COMPUTED: Mapping[str, tuple[Any, ...]] = {
     "peft_type": ("LORA",),
     "bias": ("none",),
@@ -39,7 +39,7 @@ _LAYER = re.compile(r".*?\.[^.]*\.(\d+)\.")
 
 @dataclass(frozen=True, slots=True)
 class LowRank:
-    """What is added to one weight (out, in): ``scale`` times ``up`` (out, r) times ``down`` (r, in)."""
+    """A change added to one weight (out, in): ``scale`` times ``up`` (out, r) times ``down`` (r, in)."""
 
     up: Tensor
     down: Tensor

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from retriever.encoders.answers.answerer import Spend
 
 LOCAL = "st"
-"""What names of rerankers on this machine begin with: ``st:FOLDER``."""
+"""Prefix of the names of rerankers on this machine: ``st:FOLDER``."""
 
 
 class Reranker(Protocol):

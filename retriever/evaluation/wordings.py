@@ -55,7 +55,7 @@ def all_wordings() -> Mapping[tuple[str, str], Wordings]:
 
 
 FAMILIES = ("content", "form", "stance", "world knowledge")
-"""What the kinds ask for: what a text is about, what sort of text it is, how its writer or teller stands to what is
+"""Subjects of the kinds: what a text is about, what sort of text it is, how its writer or teller stands to what is
 told, and what only somebody who knows more than the text can say."""
 
 

@@ -6,12 +6,13 @@ from dataclasses import replace
 import numpy as np
 
 from retriever.core.requests import IndexType
-from retriever.core.results import IndexingReport, OnIndexing, counting
+from retriever.core.results import IndexingReport, OnIndexing
 from retriever.core.types import BadRow, Document, Ids
 from retriever.core.verdicts import Verdict
 from retriever.index.dividing import choose
 from retriever.index.encoding import OnTexts
 from retriever.index.files import Reading
+from retriever.index.forecast import counting
 from retriever.index.generations import build_outgrown, remember
 from retriever.index.indexing import Indexer, IndexingOptions
 from retriever.index.languages import settle

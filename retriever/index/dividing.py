@@ -19,7 +19,7 @@ UNITS = "units"
 
 UnitKind = Literal["documents", "sentences"]
 KINDS: tuple[UnitKind, ...] = get_args(UnitKind)
-"""What can be embedded of a document."""
+"""The units of a document that can be embedded."""
 
 
 def kind(store: Store) -> UnitKind:

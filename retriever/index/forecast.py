@@ -5,12 +5,12 @@ unknown, the whole is.
 """
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from retriever.core.pace import Rate
-from retriever.core.results import Forecast
+from retriever.core.pace import Pace, Rate
+from retriever.core.results import Forecast, IndexingReport, OnIndexing
 from retriever.store.documents import Documents
 
 LEAST_TEXTS = 100
@@ -140,3 +140,16 @@ class Course:
         if not left:
             return None
         return Forecast(self._number, self._instructions, left, self.ahead.left() if self._later else None)
+
+
+def counting(report: IndexingReport, progress: OnIndexing | None) -> Callable[[int, int], None] | None:
+    """Return a function of (done, total) that shows them as ``in_hand`` and ``expected`` of a report, with ``left``."""
+    if progress is None:
+        return None
+    pace = Pace()
+
+    def notify(done: int, total: int) -> None:
+        report.in_hand, report.expected, report.left = done, total, pace.left(done / max(1, total))
+        progress(report)
+
+    return notify

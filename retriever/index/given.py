@@ -24,7 +24,7 @@ from retriever.corpus.survey import SAMPLE, Interpretation, survey_rows
 from retriever.index.tables import ArrowTable, is_table, table_rows
 
 NAME = "documents"
-"""What stands in the place of a file's name."""
+"""Stands in the place of a file's name."""
 
 _TAKEN = "Documents are taken as a list, generator or table of Document, mappings with a text, or strings."
 _HINTS: dict[Any, str] = {
@@ -69,7 +69,7 @@ class LlamaIndexNode(Protocol):
 
 Item: TypeAlias = Document | BadRow | Mapping[str, Any] | str | LangChainDocument | LlamaIndexNode | ArrowTable
 Given: TypeAlias = Iterable[Item] | ArrowTable
-"""What `retriever.workspace.Index.add` takes."""
+"""The documents that `retriever.workspace.Index.add` takes."""
 
 
 def read_items(given: Given, fields: FieldNames, options: ReadingOptions) -> Reading[Document | BadRow]:

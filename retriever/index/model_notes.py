@@ -1,4 +1,4 @@
-"""What was recognised of a model that somebody brought, and what seems wrong with it."""
+"""Notes on a model that somebody brought: what was recognised, and what seems wrong with it."""
 
 from dataclasses import dataclass
 

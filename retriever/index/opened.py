@@ -142,12 +142,12 @@ class Opened(Closing):
 
     @property
     def known_sources(self) -> Sources:
-        """What serves the index's instructions by its database alone: no encoder is checked, none is loaded."""
+        """The sources that serve instructions, by the database alone: no encoder is checked, none is loaded."""
         return sources_of(self.store, self.load)
 
     @property
     def sources(self) -> Sources:
-        """What serves the index's instructions; each encoder is loaded on first use.
+        """The sources that serve instructions; each encoder is loaded on first use.
 
         Raises:
             UsageError: nothing was indexed here yet.

@@ -1,4 +1,4 @@
-"""What is stored beside a batch's vectors: rows as documents or put aside, or texts that are stored already."""
+"""Parcels stored beside a batch's vectors: rows as documents or put aside, or texts that are stored already."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

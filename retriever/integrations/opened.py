@@ -1,4 +1,4 @@
-"""What retrievers for several libraries share: an index, given open or by its folder, and a search in it."""
+"""The shared part of retrievers for several libraries: an index, given open or by its folder, and a search in it."""
 
 from pathlib import Path
 from typing import Any

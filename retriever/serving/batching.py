@@ -40,7 +40,7 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read of some texts: one result an instruction, and the tokens the texts have where they were counted."""
+    """The reading of some texts: one result an instruction, and the tokens the texts have where they were counted."""
 
     views: list[Encoded]
     tokens: int = 0

@@ -1,4 +1,4 @@
-"""What people wait for, and how other work gives way to it."""
+"""Work that people wait for, and how other work gives way to it."""
 
 import threading
 import time

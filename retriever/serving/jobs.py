@@ -30,7 +30,7 @@ class Stopped(KeyboardInterrupt):
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What a job waits for.
+    """The reason why a job waits.
 
     Attributes:
         behind: the work that is under way in its place.

@@ -49,7 +49,7 @@ def today() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What is read on of an index where nobody waits.
+    """The reading on of an index while nobody waits.
 
     Attributes:
         minutes_left: of the processor, today.

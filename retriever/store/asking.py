@@ -1,4 +1,4 @@
-"""What is being asked of models at endpoints, what was spent on it, which the index met, and what rerankers gave."""
+"""Tables on models at endpoints: calls under way, spending, models that the index met, and rerankers' scores."""
 
 import os
 import socket
@@ -78,7 +78,7 @@ def _lives(owner: str) -> bool:
 
 
 class SpendingTable(Table):
-    """What language models were sent, day by day."""
+    """The texts and tokens that language models were sent, day by day."""
 
     def today(self) -> tuple[int, int]:
         """Return the texts and tokens that were sent today, UTC."""
@@ -123,7 +123,7 @@ class LanguageModelTable(Table):
 
 
 class ReplyTable(Table):
-    """What language models replied to calls that are no questions about texts."""
+    """Replies of language models to calls that are no questions about texts."""
 
     def get(self, model: str, call: bytes) -> str | None:
         """Return the reply of a model, by its fingerprint, to a call, by its hash; None where it was not sent."""
@@ -136,7 +136,7 @@ class ReplyTable(Table):
 
 
 class RerankedTable(Table):
-    """What rerankers gave for queries and texts."""
+    """Scores of rerankers for queries and texts."""
 
     def get(self, reranker: str, calls: Mapping[bytes, bytes]) -> dict[bytes, float]:
         """Return the scores that are kept of calls, which are given with the hashes of their texts, by their hashes."""

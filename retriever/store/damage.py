@@ -218,7 +218,7 @@ _AGAIN = {
     "choice": "choose again who answers its question",
     "edit": "look over the clustering that it and those after it were made in",
 }
-"""What to do about a row of the catalogue that is gone, by kind; those of the other kinds are made anew."""
+"""Remedy for a row of the catalogue that is gone, by kind; those of the other kinds are made anew."""
 
 
 class Mending(Table):

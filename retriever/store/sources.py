@@ -32,7 +32,7 @@ class SourceRow:
 
 @dataclass(frozen=True, slots=True)
 class StoredSource:
-    """What makes the vectors of a view.
+    """The origin of the vectors of a view.
 
     Attributes:
         state: JSON that describes it.

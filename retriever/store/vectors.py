@@ -74,7 +74,7 @@ class VectorBatch:
 
     @property
     def indexed(self) -> IndexedVectors:
-        """What a vector index holds of them: the texts' own vectors, and behind these all windows'."""
+        """The rows that a vector index holds of them: the texts' own vectors, and behind these all windows'."""
         windows = self.windows.items()
         return IndexedVectors(
             np.concatenate([self.content_ids, *(window_ids(text, len(held.spans)) for text, held in windows)]),

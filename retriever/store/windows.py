@@ -71,7 +71,7 @@ def windows_among(ids: Ids, texts: Ids) -> Ids:
 
 @dataclass(frozen=True, slots=True)
 class IndexedVectors:
-    """What a vector index holds: (n,) ids and (n, dim) rows."""
+    """The rows of a vector index: (n,) ids and (n, dim) rows."""
 
     ids: Ids
     rows: Embeddings

@@ -26,6 +26,7 @@ from retriever.encoders.transformers_backbone import TransformersBackbone
 from retriever.training.decoder import PackedDecoder
 from retriever.training.footprint import Footprint
 from retriever.training.settings import AtLeastOne, Count, Dropout, Settings
+from retriever.training.trained import Trained, require_gradients
 
 
 @contextmanager
@@ -121,7 +122,7 @@ class TrainableBackbone(TransformersBackbone):
             return super().forward(embeddings, mask=mask, positions=positions, cache=cache)
 
 
-class Adapted:
+class Adapted(Trained):
     """A backbone with what is trained of it, made by `attach`.
 
     With an adapter there is a PEFT model around the backbone and no unfrozen weights, with whole layers it is the other
@@ -152,7 +153,7 @@ class Adapted:
 
     @property
     def learned(self) -> dict[str, nn.Parameter]:
-        """What the encoder reads beside the weights by name, trained or not."""
+        """The tensors that the encoder reads beside the weights, by name, trained or not."""
         return {} if self.look_ahead is None else {"look_ahead": self.look_ahead}
 
     @property
@@ -174,7 +175,7 @@ class Adapted:
 
     @property
     def footprint(self) -> Footprint | None:
-        """What training takes of memory; None where transformers reads the model, which keeps several times more."""
+        """The memory that training takes; None where transformers reads the model, which keeps several times more."""
         model, linear = self.backbone.model, _linear_layers(self.backbone)
         if not isinstance(model, LlamaForCausalLM) or self.peft is None or self.settings.dropout:
             return None
@@ -186,24 +187,6 @@ class Adapted:
             heads=heads,
             size=self.backbone.dtype.itemsize,
         )
-
-    @property
-    def values(self) -> dict[str, Tensor]:
-        """A copy of the trained parameters' values by name, which `holding` puts back."""
-        return {name: parameter.detach().clone() for name, parameter in self.parameters.items()}
-
-    @contextmanager
-    def holding(self, values: Mapping[str, Tensor]) -> Iterator[None]:
-        """Within the block those of the trained parameters that ``values`` names have other values."""
-        parameters = {name: parameter for name, parameter in self.parameters.items() if name in values}
-        own = {name: parameter.data for name, parameter in parameters.items()}
-        try:
-            for name, parameter in parameters.items():
-                parameter.data = values[name]
-            yield
-        finally:
-            for name, parameter in parameters.items():
-                parameter.data = own[name]
 
     def dropout(self, rate: float | None = None) -> AbstractContextManager[None]:
         """Within the block a share of attention probabilities and LoRA inputs is zeroed; 0 is as at inference.
@@ -223,8 +206,7 @@ def attach(backbone: TransformersBackbone, settings: AdapterSettings, *, peft: P
     Raises:
         UsageError: the model runs in float16, or has no such projections or not as many layers.
     """
-    if backbone.dtype == torch.float16:
-        raise UsageError("float16 gradients vanish.", hint="Train in bfloat16 or float32 (--dtype).")
+    require_gradients(backbone.dtype)
     if backbone.device.type == "cpu":
         # The fused kernel's backward pass takes 3 to 10 times as long on short prompts in bfloat16.
         backbone.model.set_attn_implementation("eager")

@@ -1,12 +1,11 @@
 """Rows that a curation drops by their words alone: too short, too long, not English, repeated; and how it reports."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from retriever.core.text import shortened
+from retriever.core.text import WORD, shortened
 from retriever.core.words import STOPWORDS
 from retriever.training.rows import TrainingRow, normalise_answer, normalise_text
 
@@ -108,7 +107,6 @@ stopwords. Of a field of JUDGED_WORDS words or more, at least the share ENGLISH_
 that English shares with these languages count for none.
 """
 
-_WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 _SHARED = frozenset(
     [
         *("a", "all", "also", "am", "an", "as", "at", "can", "do", "for", "had", "has", "have", "he", "her", "here"),
@@ -189,7 +187,7 @@ def ascii_share(text: str) -> float:
 
 
 def _is_foreign(text: str) -> bool:
-    words = [word.lower().replace("\u2019", "'") for word in _WORD.findall(text)]
+    words = [word.lower().replace("\u2019", "'") for word in WORD.findall(text)]
     foreign = sum(word in _FOREIGN for word in words)
     english = sum(word in _ENGLISH for word in words)
     return (foreign >= FOREIGN_WORDS and foreign > english) or (

@@ -60,7 +60,7 @@ def added(hidden: Tensor, dtype: torch.dtype) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class LayerWeights:
-    """What a layer is made of.
+    """The parts of a layer.
 
     Attributes:
         attention_norm: weight of the norm before the attention (d,).
@@ -126,7 +126,7 @@ class _Angles:
 
 
 class _Attended(NamedTuple):
-    """What one block's attention is made of.
+    """The parts of one block's attention.
 
     Attributes:
         queries: (c g, share T, width), scaled.

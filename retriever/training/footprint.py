@@ -1,4 +1,4 @@
-"""What a model in training takes of memory, from its shapes."""
+"""The memory that a model in training takes, from its shapes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ _COPIES = 2  # of the weights: merged for a step, or those of the encoder that i
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What a model in training takes, in bytes.
+    """The memory that a model in training takes, in bytes.
 
     Attributes:
         fixed: beside the loaded model, whatever it reads.

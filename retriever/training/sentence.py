@@ -1,14 +1,12 @@
 """A sentence encoder in training: a low-rank change beside its weights, read as `InstructorEncoder` will read it."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from retriever.core.errors import UsageError
 from retriever.encoders.bert.arrays import LINEAR, Factors, Pack, plan_packs
 from retriever.encoders.bert.encoder import BertTokens
 from retriever.encoders.bert.tensors import Changed, TensorBert, put_changes, quick_dtype
@@ -18,9 +16,10 @@ from retriever.encoders.methods import DEFAULT_INSTRUCTION
 from retriever.training.adapters import AdapterSettings
 from retriever.training.footprint import Footprint
 from retriever.training.objectives.reading import PIECE_TOKENS, in_order
+from retriever.training.trained import Trained, require_gradients
 
 
-class AdaptedSentenceEncoder:
+class AdaptedSentenceEncoder(Trained):
     """An encoder whose low-rank change is trained; its other weights stay as they are.
 
     Args:
@@ -46,8 +45,7 @@ class AdaptedSentenceEncoder:
         self.encoder = encoder
         self.device = pick_device(device)
         self.dtype = quick_dtype(self.device) if dtype == "auto" else pick_dtype(dtype, self.device)
-        if self.dtype == torch.float16:
-            raise UsageError("float16 gradients vanish.", hint="Train in bfloat16 or float32 (--dtype).")
+        require_gradients(self.dtype)
         self.tokens: BertTokens = encoder.published.tokens.limited(max_text_tokens)
         begun = None if encoder.change is None else encoder.change.factors
         rank = settings.rank if begun is None else len(begun[0].down)
@@ -69,7 +67,7 @@ class AdaptedSentenceEncoder:
 
     @property
     def footprint(self) -> Footprint:
-        """What training takes of memory."""
+        """The memory that training takes."""
         layout, weights = self.encoder.published.layout, self.encoder.published.weights
         linear = [getattr(layer, name).weight for layer in weights.layers for name in LINEAR]
         return Footprint.of(
@@ -79,24 +77,6 @@ class AdaptedSentenceEncoder:
             heads=layout.heads * layout.layers,
             size=self.dtype.itemsize,
         )
-
-    @property
-    def values(self) -> dict[str, Tensor]:
-        """A copy of the trained parameters' values by name, which `holding` puts back."""
-        return {name: parameter.detach().clone() for name, parameter in self.parameters.items()}
-
-    @contextmanager
-    def holding(self, values: Mapping[str, Tensor]) -> Iterator[None]:
-        """Within the block those of the trained parameters that ``values`` names have other values."""
-        parameters = {name: parameter for name, parameter in self.parameters.items() if name in values}
-        own = {name: parameter.data for name, parameter in parameters.items()}
-        try:
-            for name, parameter in parameters.items():
-                parameter.data = values[name]
-            yield
-        finally:
-            for name, parameter in parameters.items():
-                parameter.data = own[name]
 
     def packs(self, texts: Sequence[str], instructions: Sequence[str]) -> list[Pack]:
         """Return texts, each under the instruction beside it, in forward passes."""

@@ -35,7 +35,7 @@ from retriever.vectors.backend import (
 
 
 class FileBackend(ABC):
-    """What backends share that keep a vector index as one hashed file in its view's folder.
+    """The base of backends that keep a vector index as one hashed file in its view's folder.
 
     Args:
         folder: the index's folder.

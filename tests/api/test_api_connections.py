@@ -10,6 +10,7 @@ import httpx
 import pytest
 from api_fakes import WAIT, refused
 from index_fakes import MOOD
+from waiting import until
 
 EMBED = "/v1/embeddings"
 
@@ -22,14 +23,6 @@ def connected(server):
 def request(body, length=None, path=EMBED):
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     return (head + f"Content-Length: {len(body) if length is None else length}\r\n\r\n").encode() + body
-
-
-def until(holds):
-    """Wait until something holds."""
-    end = time.monotonic() + WAIT
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def is_held(server, client):

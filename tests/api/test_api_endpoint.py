@@ -79,12 +79,12 @@ def test_a_server_searches_an_index_of_an_endpoint_and_sends_nothing_before_its_
             index.add([Document(f"r{row}", text) for row, text in enumerate(TEXTS, 1)])
         (indexes / "reviews").rename(indexes / "moved")
         forget_endpoints()
-        model.sent.clear()
+        model.requests.clear()
         with running(ServerSettings(indexes, port=0, read_on=0), encoding.load_described) as server:
             found = server.post("/indexes/moved/search", {"query": "toy"}).json()
             assert (found["mode"], {hit["id"] for hit in found["hits"]}) == ("lexical", {"r2", "r5"})
             assert found["reader_fault"]
-            assert model.sent == []
+            assert model.requests == []
             with Index(indexes / "moved") as index:
                 index.teaching.allow(host)
             found = server.post("/indexes/moved/search", {"query": "a toy that is dim"}).json()

@@ -188,7 +188,7 @@ ARGUMENTS = {
 
 
 def tool_answers(server, arguments=ARGUMENTS):
-    """What every tool answers, and the address of a document, to an agent that may write."""
+    """The answer of every tool, and the address of a document, to an agent that may write."""
 
     async def ask():
         async with client_of(server, WRITER) as client:

@@ -1,4 +1,4 @@
-"""What goes wrong around a server: each is a clear answer, the server lives, and no data is lost."""
+"""Faults around a server: each is a clear answer, the server lives, and no data is lost."""
 
 import os
 import signal

@@ -33,7 +33,7 @@ async def client_of(server, token=None):
 
 
 def asked(server, tool, token=None, **arguments):
-    """What a tool answers to the official client over HTTP."""
+    """The answer of a tool to the official client over HTTP."""
 
     async def ask():
         async with client_of(server, token) as client:

@@ -3,24 +3,12 @@
 import pytest
 from api_fakes import READER, TOKENS, WRITER, refused
 from index_fakes import PRODUCT
-from rerank_server import Scorer, reranking
 from test_api_mcp import answer, failed
 
 from retriever.encoders.answers import places
-from retriever.encoders.answers import reranking as endpoint
 from retriever.workspace import Index
 
 LONGEST = "r5"  # "a toy that is dim"
-
-
-@pytest.fixture
-def scorer(monkeypatch, tmp_path):
-    made = Scorer()
-    monkeypatch.setattr(endpoint, "_takes_texts", set())
-    monkeypatch.setenv("RETRIEVER_CONFIG", str(tmp_path / "config"))
-    with reranking(made) as name:
-        made.name = name
-        yield made
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """An encoder a person can compute, reviews for it, and, run as a script, the whole app over it."""
 
-import hashlib
 import os
 import sys
 import threading
@@ -8,15 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-import numpy as np
+import cli_fakes
+from cli_fakes import KEYWORDS
 
-from retriever.core.protocols import Encoder, EncoderSpec, Tuning
-from retriever.core.types import Document, Encoded
+from retriever.core.protocols import Tuning
+from retriever.core.types import Document
 from retriever.encoders import catalog
 
 PRODUCT = "What kind of product is it?"
 MOOD = "Which mood is it?"
-KEYWORDS = ("kettle", "lamp", "toy", "love", "hate", "broke")
 REVIEWS = [
     {"id": "r1", "text": "The kettle broke.", "product": "Kettle", "category": "kitchen", "stars": 1},
     {"id": "r2", "text": "I love this kettle.", "product": "Kettle", "category": "kitchen", "stars": 5},
@@ -33,18 +32,18 @@ OWN_COLUMNS = "Review Text;ASIN;Rating;Review Date\n" + "".join(
 )
 
 
-class KeywordEncoder(Encoder):
-    """Counts keywords: of products if the instruction says so, of moods if it says so, else all; the last one is 1.
+class KeywordEncoder(cli_fakes.KeywordEncoder):
+    """Counts keywords, as that of the command line's tests.
 
     Args:
         name: another one is another fingerprint.
         gate: reading documents sets ``reached``, and waits until the gate is set.
     """
 
-    spec = EncoderSpec("", len(KEYWORDS) + 1, pooling="keywords", max_text_tokens=512)
+    spec = replace(cli_fakes.KeywordEncoder.spec, max_text_tokens=512)
 
     def __init__(self, name="keywords", gate=None):
-        self.spec = replace(self.spec, name=name, fingerprint=hashlib.sha256(name.encode()).hexdigest())
+        super().__init__(name)
         self.gate = gate
         self.reached = threading.Event()
 
@@ -53,19 +52,9 @@ class KeywordEncoder(Encoder):
             self.reached.set()
             if self.gate:
                 self.gate.wait(300)
-        for text in texts if on_tokens else ():
-            on_tokens(len(text.split()))
-        said = [[self.answers(text, one)[:words] for text in texts] for one in instructions]
-        return [Encoded(self.rows(texts, one), answers) for one, answers in zip(instructions, said, strict=True)]
-
-    def rows(self, texts, instruction):
-        rows = [[*(float(word in self.answers(text, instruction)) for word in KEYWORDS), 1.0] for text in texts]
-        vectors = np.asarray(rows, np.float32).reshape(-1, self.dim)
-        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-
-    def answers(self, text, instruction):
-        asked = KEYWORDS[:3] if "product" in instruction else KEYWORDS[3:5] if "mood" in instruction else KEYWORDS
-        return [word for word in asked if word in text.lower()]
+        for count in self.count_tokens(texts) if on_tokens else ():
+            on_tokens(count)
+        return super().encode_views(texts, instructions, words=words)
 
     def count_tokens(self, texts):
         return [len(text.split()) for text in texts]
@@ -98,7 +87,7 @@ class TunableEncoder(KeywordEncoder):
 
 
 TUNABLE = {"learns all": (), "forgets all": KEYWORDS}
-"""What a base encoder of that name knows before it is tuned."""
+"""The keywords that a base encoder of that name knows before it is tuned."""
 
 
 def load_encoder(name="default", *, device="auto", **options):

@@ -1,4 +1,4 @@
-"""What a user does in a browser, each step once the page has come to rest."""
+"""Steps of a user in a browser, each once the page has come to rest."""
 
 import contextlib
 import re

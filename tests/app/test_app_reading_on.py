@@ -1,4 +1,4 @@
-"""What the page Search shows of reading on while nobody waits: how much is read, and a new order that is offered."""
+"""The page Search shows reading on while nobody waits: how much is read, and a new order that is offered."""
 
 from functools import partial
 

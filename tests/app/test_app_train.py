@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import train_fakes as fakes
 from app_checks import shown, whole
+from waiting import until
 
 from retriever.encoders.catalog import read_promotion, write_promotion
 from retriever.index import models
@@ -127,7 +128,7 @@ def test_a_training_goes_on_beside_is_found_again_and_stopped(trainings, app):
     session = app("models", part="train", training="moods")
     whole(button(session, "Train").click().run())
     training = trainings.find("moods")
-    fakes.until(lambda: training.message() == Message("training"))
+    until(lambda: training.message() == Message("training"))
     again = app("models", part="train", training="moods")  # another session, or the page reloaded
     assert again.get("progress")[0].proto.value == 25
     assert "Step 2 of 8, about 12 s left" in again.get("progress")[0].proto.text.replace("\\", "")
@@ -137,7 +138,7 @@ def test_a_training_goes_on_beside_is_found_again_and_stopped(trainings, app):
     assert "moods is being trained. Only one training runs at a time." in shown(other)
     assert button(other, "Train").disabled
     whole(button(again, "Stop").click().run())
-    fakes.until(lambda: trainings.holder() is None)
+    until(lambda: trainings.holder() is None)
     whole(again.run())
     assert "Stopped after step 2 of 8. The training can go on from there." in shown(again)
     assert {"Go on", "Delete for good", "Copy to a new training"} <= set(labels(again))

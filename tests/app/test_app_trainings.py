@@ -8,7 +8,8 @@ from pathlib import Path
 import finetune_fakes
 import pytest
 import tiny_checkpoints
-from train_fakes import ended, until
+from train_fakes import ended
+from waiting import until
 
 from retriever.core.errors import InputError, RetrieverError, UsageError
 from retriever_app.training import job as module

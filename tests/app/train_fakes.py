@@ -1,7 +1,8 @@
 """Rows that can be learned from, and what a finished training leaves behind."""
 
 import json
-import time
+
+from waiting import until
 
 from retriever.encoders.sources import CONFIG, MANIFEST
 from retriever_app.training.job import Message
@@ -60,13 +61,6 @@ def finish(training):
     }.items():
         (training.model / name).write_text(text)
     return training
-
-
-def until(found, seconds=300):
-    end = time.monotonic() + seconds
-    while not found():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def ended(trainings, training):

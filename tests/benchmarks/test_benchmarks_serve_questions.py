@@ -13,7 +13,7 @@ WAITS = serve_questions.Waits("20 questions", (0.5, 1.25), None, 20, 0, 3, (0.1,
 
 
 def followed(*answers, most=60.0):
-    """What a client counts that gets these answers one after the other."""
+    """The counts of a client that gets these answers one after the other."""
     left = iter(answers)
 
     async def ask():

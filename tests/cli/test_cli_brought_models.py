@@ -1,8 +1,7 @@
 import shutil
 
 import pytest
-
-from tests.tiny_families import FAMILIES, SEARCH
+from tiny_families import FAMILIES, SEARCH
 
 CORPUS = [{"id": f"r{i}", "text": text} for i, text in enumerate(["kettle broke", "love the toy", "a red lamp"])]
 

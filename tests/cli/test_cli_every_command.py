@@ -31,7 +31,7 @@ LOADING = {
     "diagnose": ["diagnose", *ASKED],
     "models export": ["models", "export", "default", "exported"],
 }
-"""What loads an encoder, by command."""
+"""Arguments of every command that loads an encoder."""
 
 
 def commands_with_a_device(group=None, path=()):

@@ -93,7 +93,7 @@ def test_an_index_whose_encoder_is_gone_says_so(run, checkpoint, write):
 
 @pytest.fixture
 def own_choice(tmp_path, monkeypatch):
-    """What the user promotes is kept beside the test."""
+    """Keep the model that the user promotes beside the test."""
     monkeypatch.setenv("RETRIEVER_CONFIG", str(tmp_path / ".config"))
 
 

@@ -1,4 +1,4 @@
-"""What every command keeps to, and pages that are made from the code."""
+"""Rules for every command, and pages that are made from the code."""
 
 import shlex
 from pathlib import Path

@@ -1,26 +1,19 @@
 """Encoders behind an endpoint, from the command line: permission, limits, and what is said where one is away."""
 
 import pytest
-from embedding_server import EmbeddingModel, Refusal, serving_embeddings
+from model_server import Refusal
 from replay_server import forget_endpoints
 
 from retriever.encoders import catalog
-from retriever.encoders.answers import patience, places
+from retriever.encoders.answers import places
 from retriever.encoders.remote.served import PROBES
 
 load = catalog.load_encoder
 
 
 @pytest.fixture
-def model(monkeypatch, tmp_path):
-    made = EmbeddingModel()
-    monkeypatch.setattr(patience, "BACKOFF", (0.001, 0.01))
-    monkeypatch.setenv("RETRIEVER_CONFIG", str(tmp_path / "config"))
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with serving_embeddings(made) as url:
-        made.name, made.host = f"http:{url}#tiny", url.split("/")[2]
-        yield made
+def model(embedding_model):
+    return embedding_model
 
 
 @pytest.fixture
@@ -54,15 +47,15 @@ def test_an_index_takes_an_endpoint_as_its_base_encoder(remote, model):
     assert f"{model.name}: no prompts are known" in ran.err
     assert "The encoder's endpoint was sent 5 texts, queries and probes included." in ran.err
     assert f"base encoder {model.name}, fingerprint " in remote("status").out
-    model.sent.clear()
+    model.requests.clear()
     ran = remote("search", "kettle", "-k", "1")
     assert "kettle" in ran.out
     assert sorted(model.texts) == sorted([*PROBES, "kettle"])
     assert "The encoder's endpoint was sent 9 texts" in ran.err
-    model.sent.clear()
+    model.requests.clear()
     assert "kettle" in remote("search", "kettle", "--mode", "lexical").out
     assert remote("index", "corpus.jsonl").out.startswith("Documents: 5 unchanged")
-    assert model.sent == []
+    assert model.requests == []
 
 
 def test_a_host_is_allowed_by_yes_and_by_nothing_else(remote, elsewhere, tmp_path, monkeypatch):
@@ -70,28 +63,28 @@ def test_a_host_is_allowed_by_yes_and_by_nothing_else(remote, elsewhere, tmp_pat
     asked = ("index", "corpus.jsonl", "--base", model.name)
     assert remote(*asked).failed_with(1, "unencrypted connection", "--allow-http")
     assert remote(*asked, "--allow-http").failed_with(2, f"would be sent to {model.host}", "--yes")
-    assert (model.sent, model.asked_about) == ([], [])
+    assert (model.requests, model.asked_about) == ([], [])
     assert not (tmp_path / "indexes").exists()
     assert remote(*asked, "--allow-http", "--yes").code == 0
     assert remote("search", "kettle", "-k", "1", "--allow-http").code == 0
     (tmp_path / "indexes/default").rename(tmp_path / "indexes/taken")
-    model.sent.clear()
+    model.requests.clear()
     ran = remote("search", "kettle", "--index", "indexes/taken", "--allow-http")
     assert "r1" in ran.out
     assert "Searched by words alone: Texts of this index would be sent to" in ran.err
-    assert model.sent == []
+    assert model.requests == []
     monkeypatch.setenv(places.ALLOW_HTTP, "1")
     assert remote("verify", "--deep", "--index", "indexes/taken").failed_with(2, "would be sent to", "--yes")
-    assert model.sent == []
+    assert model.requests == []
     assert remote("search", "kettle", "--index", "indexes/taken", "--allow-http", "--yes").err.count("alone") == 0
-    assert model.sent
+    assert model.requests
 
 
 def test_another_endpoint_is_asked_for_like_the_first(remote, elsewhere, fake):
     assert remote("index", "corpus.jsonl").code == 0
     asked = ("reembed", "--base", elsewhere.name, "--allow-http")
     assert remote(*asked).failed_with(2, "would be sent to")
-    assert elsewhere.sent == []
+    assert elsewhere.requests == []
     ran = remote(*asked, "--yes", "--json").document
     assert (ran["plain"], ran["embedded"]) == (elsewhere.name, 5)
 

@@ -1,24 +1,12 @@
 """A reranker orders the first hits of a search: what is shown, and who is asked before texts leave."""
 
 import pytest
-from rerank_server import Scorer, reranking
 
 from retriever.cli import reading
 from retriever.encoders.answers import places
-from retriever.encoders.answers import reranking as endpoint
 
 TEXT_LENGTHS = ["r2", "r1", "r3", "r4", "r5"]  # by characters, most first; equal ones as they were
 MAY = "May texts of this index be sent there?"
-
-
-@pytest.fixture
-def scorer(monkeypatch, tmp_path):
-    made = Scorer()
-    monkeypatch.setattr(endpoint, "_takes_texts", set())
-    monkeypatch.setenv("RETRIEVER_CONFIG", str(tmp_path / "config"))
-    with reranking(made) as name:
-        made.name = name
-        yield made
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tiny_models import flip_byte
 
 from retriever.store import connection
 
@@ -21,12 +22,6 @@ with WriterLock(Path("indexes/default/writer.lock")):
 """
 READERS = [["search", "kettle"], ["search", "--like", "r1"], ["status"]]
 WRITERS = [["index", "corpus.jsonl"], ["delete", "r1"], ["repair"]]
-
-
-def flip(path, at):
-    data = bytearray(path.read_bytes())
-    data[at] ^= 1
-    path.write_bytes(data)
 
 
 def generation(database):
@@ -130,7 +125,7 @@ def test_a_whole_index_is_exit_0(indexed):
 
 def test_a_damaged_file_is_exit_4_until_it_is_repaired(indexed, database):
     path = generation(database)
-    flip(path, 50)
+    flip_byte(path, 50)
     ran = indexed("verify", "--json")
     assert ran.code == 4
     assert f'"artefact": "views/1/{path.name}"' in ran.out
@@ -144,7 +139,7 @@ def test_a_damaged_file_is_exit_4_until_it_is_repaired(indexed, database):
 
 def test_a_lost_document_is_exit_3_and_named(indexed, database):
     at = database.read_bytes().index(b'"toy"')
-    flip(database, at + 1)
+    flip_byte(database, at + 1)
     assert indexed("search", "toy", "--mode", "lexical").failed_with(4, "document 'r5' is not what was stored")
     assert indexed("verify", "--deep").code == 4
     ran = indexed("repair")

@@ -5,7 +5,8 @@ import json
 import pytest
 from answer_fakes import NAME, FakeReader, loads
 from index_fakes import MOOD, FakeEncoder
-from replay_server import Model, Refusal, asked, categories_of, completion, places_of, serving
+from model_server import Refusal
+from replay_server import Model, asked, categories_of, completion, places_of, serving
 from teaching_corpus import EXAMPLES
 
 from retriever.clusters import by_answers

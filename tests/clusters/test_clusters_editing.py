@@ -1,4 +1,4 @@
-"""What people change in a saved clustering, over a real index with FAISS and SQLite."""
+"""Changes that people make to a saved clustering, over a real index with FAISS and SQLite."""
 
 import pytest
 from index_fakes import PRODUCT

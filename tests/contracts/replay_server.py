@@ -8,12 +8,10 @@ categories of them.
 
 import json
 import sys
-import threading
 import time
-from collections import deque
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from model_server import ModelHandler, Refusal, ServedModel, serving_by
 
 ANSWERS = {"kettle": "kettle", "lamp": "lamp", "knife": "knife", "toy": "toy", "dog": "dog", "not": "not said"}
 
@@ -49,18 +47,7 @@ def first_word(text, question):
 
 
 @dataclass
-class Refusal:
-    """A reply with an error status."""
-
-    status: int
-    message: str = "refused"
-    headers: dict = field(default_factory=dict)
-    param: str | None = None
-    code: str | None = None
-
-
-@dataclass
-class Model:
+class Model(ServedModel):
     """The model behind the server and its faults.
 
     Attributes:
@@ -74,7 +61,7 @@ class Model:
         models: that it lists.
         piece: bytes that come at a time, twenty times a second; 0 for all at once.
         every: a number n and a fault of every n-th call.
-        then: faults of the next calls, one each: a `Refusal`, seconds to be late, a function that changes the
+        then: a fault is a `Refusal`, seconds to be late, a function that changes the
             completion or gives a `Refusal`, or None for none.
         always: a function that changes every completion after that, given completion and request.
         seconds: to be late, always.
@@ -89,13 +76,12 @@ class Model:
     models: tuple = ()
     piece: int = 0
     every: tuple = (0, None)
-    then: deque = field(default_factory=deque)
     always: object = None
     seconds: float = 0.0
-    requests: list = field(default_factory=list)
-    headers: list = field(default_factory=list)
-    in_flight: int = 0
-    most_in_flight: int = 0
+
+    def fault(self):
+        due = super().fault()
+        return self.every[1] if self.every[0] and len(self.requests) % self.every[0] == 0 else due
 
     @property
     def calls(self):
@@ -157,39 +143,10 @@ def completion(content, finish="stop", **message):
     }
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def handle(self):
-        with suppress(ConnectionError):  # the caller has died
-            super().handle()
-
-    def do_POST(self):
-        model, lock = self.server.model, self.server.lock
-        length = int(self.headers["content-length"])
-        body = self.rfile.read(length)
-        if len(body) < length:
-            return  # the caller has died
-        request = json.loads(body)
-        with lock:
-            model.requests.append(request)
-            model.headers.append(dict(self.headers))
-            model.in_flight += 1
-            model.most_in_flight = max(model.most_in_flight, model.in_flight)
-            fault = model.then.popleft() if model.then else None
-            if model.every[0] and len(model.requests) % model.every[0] == 0:
-                fault = model.every[1]
-        try:
-            self.respond(model, request, fault)
-        except (BrokenPipeError, ConnectionResetError):
-            pass
-        finally:
-            with lock:
-                model.in_flight -= 1
-
-    def do_GET(self):
-        listed = {"data": [{"id": name} for name in self.server.model.models]}
-        self.write(*((200, listed) if self.path == "/v1/models" and listed["data"] else (404, {})), {})
+class Handler(ModelHandler):
+    def look_up(self, model):
+        listed = {"data": [{"id": name} for name in model.models]}
+        return (200, listed) if self.path == "/v1/models" and listed["data"] else (404, {})
 
     def respond(self, model, request, fault):
         time.sleep(fault if isinstance(fault, int | float) else model.seconds)
@@ -197,43 +154,24 @@ class Handler(BaseHTTPRequestHandler):
         if self.path != "/v1/chat/completions":
             refusal = Refusal(404, "no such page")
         if refusal is not None:
-            error = {"message": refusal.message, "param": refusal.param, "code": refusal.code}
-            return self.write(refusal.status, {"error": error}, refusal.headers)
+            return self.refuse(refusal)
         made = model.completion(request)
         for change in filter(callable, (fault, model.always)):
             made = change(made, request)
         if isinstance(made, Refusal):
-            return self.write(made.status, {"error": {"message": made.message}}, made.headers)
-        return self.write(200, made, {})
+            return self.refuse(made)
+        return self.write(200, made)
 
-    def write(self, status, body, headers):
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        self.send_response(status)
-        for name, value in {"content-type": "application/json", "content-length": str(len(data)), **headers}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        for at in range(0, len(data), model_pieces := self.server.model.piece or len(data) or 1):
-            self.wfile.write(data[at : at + model_pieces])
-            time.sleep(0.05 if self.server.model.piece else 0)
-
-    def log_message(self, *_):
-        pass
+    def send(self, data):
+        piece = self.server.model.piece
+        for at in range(0, len(data), piece or len(data) or 1):
+            self.wfile.write(data[at : at + (piece or len(data))])
+            time.sleep(0.05 if piece else 0)
 
 
-@contextmanager
-def serving(model, handler=Handler):
+def serving(model):
     """Serve a model and give the address of its endpoint."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
-    server.model, server.lock = model, threading.Lock()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/v1"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    return serving_by(Handler, model)
 
 
 def forget_endpoints() -> None:

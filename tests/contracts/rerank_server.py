@@ -1,15 +1,14 @@
 """A reranker's endpoint in both dialects. The score of a text is the number of its characters, or what a test says."""
 
-import json
-import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from model_server import ModelHandler, ServedModel, serving_by
 
 
 @dataclass
-class Scorer:
+class Scorer(ServedModel):
     """The model behind the server.
 
     Attributes:
@@ -27,7 +26,6 @@ class Scorer:
     status: int = 200
     seconds: float = 0.0
     dies: bool = False
-    requests: list = field(default_factory=list)
     paths: list = field(default_factory=list)
 
     @property
@@ -46,40 +44,18 @@ class Scorer:
         return self.status, usual if self.reply is None else self.reply(usual)
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self):
-        scorer = self.server.scorer
-        request = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        scorer.requests.append(request)
-        scorer.paths.append(self.path)
-        if scorer.dies:
+class Handler(ModelHandler):
+    def respond(self, model, request, fault):
+        model.paths.append(self.path)
+        if model.dies:
             self.close_connection = True
             return
-        time.sleep(scorer.seconds)
-        status, made = scorer.made(request)
-        body = made if isinstance(made, bytes) else json.dumps(made).encode()
-        with suppress(ConnectionError):  # who asked has gone
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
+        time.sleep(model.seconds)
+        self.write(*model.made(request))
 
 
 @contextmanager
 def reranking(scorer):
     """Serve a reranker and give the name by which a search asks for it."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads, server.scorer = True, scorer
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield f"http:http://127.0.0.1:{server.server_port}/v1#tiny"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving_by(Handler, scorer) as url:
+        yield f"http:{url}#tiny"

@@ -1,4 +1,4 @@
-"""What every vector backend of the catalog promises, held to the exact oracle. A new row is tested by being a row."""
+"""The promises of every vector backend of the catalog, held to the exact oracle. A new row is tested by being a row."""
 
 import itertools
 import json

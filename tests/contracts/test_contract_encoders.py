@@ -1,4 +1,4 @@
-"""What every encoder keeps: each row of the tables is tested because it is there, with every pooling of its class."""
+"""Rules for every encoder: each row of the tables is tested because it is there, with every pooling of its class."""
 
 import re
 from dataclasses import FrozenInstanceError, replace

@@ -1,4 +1,4 @@
-"""What every page of the app keeps to, whichever rows `PAGES` has: nothing it meets makes it fall over."""
+"""Rules for every page of the app, whichever rows `PAGES` has: nothing it meets makes it fall over."""
 
 import ast
 

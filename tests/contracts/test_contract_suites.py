@@ -1,4 +1,4 @@
-"""What every suite of evaluations and every task of it keeps to, whoever adds a row to `SUITES`."""
+"""Rules for every suite of evaluations and every task of it, whoever adds a row to `SUITES`."""
 
 import hashlib
 import json

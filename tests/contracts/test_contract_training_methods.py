@@ -1,4 +1,4 @@
-"""What every training method keeps to, whoever adds a row to `METHODS`."""
+"""Rules for every training method, whoever adds a row to `METHODS`."""
 
 from dataclasses import fields, is_dataclass
 

@@ -1,4 +1,4 @@
-"""What Milvus adds to the contract: addresses, tokens, kinds of index, recall, and whose collections are whose."""
+"""Milvus's part of the contract: addresses, tokens, kinds of index, recall, and whose collections are whose."""
 
 import json
 import os

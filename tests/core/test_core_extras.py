@@ -1,4 +1,4 @@
-"""What is installed with which extra, and what a command says where a package is not there."""
+"""The packages that come with each extra, and what a command says where a package is not there."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What the code may never do, read from its syntax: open pickles, run foreign code, build SQL from data."""
+"""Rules for what the code may never do, read from its syntax: open pickles, run foreign code, build SQL from data."""
 
 import ast
 import re

@@ -37,7 +37,7 @@ _WAL_HEADER, _FRAME_HEADER = 32, 24
 
 
 class Verdict(StrEnum):
-    """What became of damage.
+    """The outcome of damage.
 
     FOUND: an error names it, or `verify --deep` does. HARMLESS: everything is answered as before. EARLIER: the log ends
     where it is damaged, which SQLite cannot tell from a crash. HIDDEN: a search answered otherwise, without an error,
@@ -74,7 +74,7 @@ class Damage:
 
 @dataclass
 class Outcome:
-    """What came of all damage: verdicts by region, what was repaired, and what must not be."""
+    """The outcome of all damage: verdicts by region, what was repaired, and what must not be."""
 
     verdicts: dict[str, Counter[str]] = field(default_factory=dict)
     repaired: int = 0

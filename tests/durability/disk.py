@@ -46,7 +46,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What goes wrong: at which change, how, and whether everything that needs room fails from then on."""
+    """The fault: at which change, how, and whether everything that needs room fails from then on."""
 
     at: int
     how: str  # eio, enospc or short

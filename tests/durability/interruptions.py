@@ -37,7 +37,7 @@ class Recording:
 
 @dataclass
 class Tally:
-    """What came of many interruptions.
+    """The outcome of many interruptions.
 
     Attributes:
         injected: how many there were that differ.

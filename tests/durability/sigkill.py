@@ -38,7 +38,7 @@ Run = Callable[[Index], Any]
 
 @dataclass
 class Walk:
-    """What became of the walk.
+    """The outcome of the walk.
 
     Attributes:
         killed: runs that were killed on the way, by command.

@@ -1,4 +1,4 @@
-"""What an index takes does not grow with use: memory over searches and compactions, disk over deletes."""
+"""The space that an index takes does not grow with use: memory over searches and compactions, disk over deletes."""
 
 import gc
 import resource

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import anyio
 import httpx
 import pytest
-from replay_server import Model, Refusal, asked, completion, first_word, forget_endpoints, serving
+from model_server import Refusal
+from replay_server import Model, asked, completion, first_word, forget_endpoints, serving
 
 from retriever.core.errors import EncoderError, UsageError
 from retriever.encoders.answers import exchange, patience

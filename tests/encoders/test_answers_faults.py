@@ -1,9 +1,10 @@
-"""What comes of 180 texts where every twelfth reply is odd, and of replies in shapes that endpoints send."""
+"""The outcome of 180 texts where every twelfth reply is odd, and of replies in shapes that endpoints send."""
 
 import json
 
 import pytest
-from replay_server import Model, Refusal, completion, serving
+from model_server import Refusal
+from replay_server import Model, completion, serving
 
 from retriever.encoders.answers import patience
 from retriever.encoders.answers.answerer import Waiting

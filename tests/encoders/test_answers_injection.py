@@ -1,4 +1,4 @@
-"""What a text that gives orders can do to the other texts of its call, with a model that obeys every order it reads."""
+"""The harm that texts with orders do to the other texts of its call, with a model that obeys every order it reads."""
 
 import re
 

@@ -4,7 +4,8 @@ import threading
 
 import numpy as np
 import pytest
-from embedding_server import DIM, EmbeddingModel, Refusal, serving_embeddings, vector
+from embedding_server import DIM, vector
+from model_server import Refusal
 from replay_server import forget_endpoints
 
 from retriever import load_encoder
@@ -20,14 +21,8 @@ TEXTS = [f"text number {n} of the kettle" for n in range(100)]
 
 
 @pytest.fixture
-def model(monkeypatch):
-    made = EmbeddingModel()
-    monkeypatch.setattr(patience, "BACKOFF", (0.001, 0.01))
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with serving_embeddings(made) as url:
-        made.url = url
-        yield made
+def model(embedding_model):
+    return embedding_model
 
 
 @pytest.fixture
@@ -53,7 +48,7 @@ def corpus_texts(model):
 def test_texts_come_back_in_their_order_whatever_the_order_of_the_calls(model, load):
     model.then.extend([None, 0.2, 0.1])
     np.testing.assert_allclose(load().encode(TEXTS), expected(TEXTS), atol=1e-6)
-    sizes = [len(request["input"]) for request in model.sent]
+    sizes = [len(request["input"]) for request in model.requests]
     assert sizes[0] == len(PROBES)
     assert max(sizes) <= TEXTS_A_CALL and sum(sizes) == len(PROBES) + len(TEXTS)
 
@@ -62,15 +57,15 @@ def test_equal_texts_are_sent_once_and_nothing_is_sent_for_no_text(model, load):
     encoder = load()
     assert len(encoder.encode(["same"] * 5)) == 5
     assert corpus_texts(model) == ["same"]
-    before = len(model.sent)
+    before = len(model.requests)
     assert encoder.encode([]).shape == (0, DIM)
     assert encoder.encode_queries([]).shape == (0, DIM)
-    assert len(model.sent) == before
+    assert len(model.requests) == before
 
 
 def test_loading_sends_nothing_and_the_probes_are_asked_once_a_process(model, load):
     encoder = load()
-    assert (model.sent, model.asked_about) == ([], [])
+    assert (model.requests, model.asked_about) == ([], [])
     assert (encoder.dim, len(encoder.fingerprint)) == (DIM, 64)
     for _ in range(2):
         load_encoder(f"http:{model.url}#tiny").encode_queries(["it broke"])
@@ -80,7 +75,7 @@ def test_loading_sends_nothing_and_the_probes_are_asked_once_a_process(model, lo
 def test_a_call_holds_no_more_characters_than_a_limit(model, load, monkeypatch):
     monkeypatch.setattr(calls, "CHARACTERS_A_CALL", 100)
     load().encode(TEXTS)
-    assert all(sum(map(len, request["input"])) <= 100 for request in model.sent[1:])
+    assert all(sum(map(len, request["input"])) <= 100 for request in model.requests[1:])
 
 
 def test_several_calls_are_in_flight_and_no_more_than_eight(model, load):
@@ -136,7 +131,7 @@ def test_an_endpoint_that_is_busy_is_asked_again_when_it_says(model, load, monke
     monkeypatch.setattr(Waiting, "on_wait", said.append)
     model.then.extend([None, Refusal(429, "slow down", {"retry-after": "0.05"}), Refusal(503, "starting")])
     np.testing.assert_allclose(load().encode(TEXTS[:3]), expected(TEXTS[:3]), atol=1e-6)
-    assert len(model.sent) == 4
+    assert len(model.requests) == 4
     assert any("is asked again" in sentence for sentence in said)
 
 
@@ -158,9 +153,9 @@ def test_a_server_that_takes_fewer_texts_gets_fewer(model, load):
     encoder = load()
     np.testing.assert_allclose(encoder.encode(TEXTS), expected(TEXTS), atol=1e-6)
     assert sorted(model.answered) == sorted([*PROBES, *TEXTS])
-    model.sent.clear()
+    model.requests.clear()
     encoder.encode(TEXTS)
-    assert {len(request["input"]) for request in model.sent} == {8, len(TEXTS) % 8}
+    assert {len(request["input"]) for request in model.requests} == {8, len(TEXTS) % 8}
 
 
 def test_a_text_that_is_too_long_for_the_model_is_read_to_where_it_goes(model, load):
@@ -173,17 +168,17 @@ def test_a_text_that_is_too_long_for_the_model_is_read_to_where_it_goes(model, l
 def test_a_call_that_is_refused_at_any_size_ends(model, load):
     encoder = load()
     assert encoder.dim == DIM
-    model.sent.clear()
+    model.requests.clear()
     model.always = lambda reply, request: Refusal(400, "no")
     with pytest.raises(EndpointError, match="failed with status 400"):
         encoder.encode(TEXTS[:8])
-    assert [len(request["input"]) for request in model.sent] == [8, 4, 2, 1]
+    assert [len(request["input"]) for request in model.requests] == [8, 4, 2, 1]
 
 
 def test_dimensions_are_asked_for_and_the_server_has_to_give_them(model, load):
     encoder = load("tiny,dim=8")
     assert encoder.dim == 8 and encoder.encode(["a kettle"]).shape == (1, 8)
-    assert [request["dimensions"] for request in model.sent] == [8, 8]
+    assert [request["dimensions"] for request in model.requests] == [8, 8]
     model.always = lambda reply, _: {"data": [{"embedding": vector("x")} for _ in reply["data"]]}
     with pytest.raises(EndpointError, match="vectors of 512 numbers, not of 8"):
         load("tiny,dim=8").encode(["a"])
@@ -228,8 +223,8 @@ def test_a_server_of_ours_gets_the_instruction_beside_the_texts(model, load):
     encoder = load("multilingual-e5-small")
     encoder.encode(["a kettle"], instruction="Which product?")
     encoder.encode_queries(["it broke"])
-    assert [request.get("instruction") for request in model.sent] == [None, "Which product?", None]
-    assert [request.get("input_type") for request in model.sent] == [None, None, "query"]
+    assert [request.get("instruction") for request in model.requests] == [None, "Which product?", None]
+    assert [request.get("input_type") for request in model.requests] == [None, None, "query"]
     assert corpus_texts(model) == ["a kettle", "it broke"]
     assert model.asked_about == ["/v1/models/multilingual-e5-small"]
 
@@ -252,10 +247,10 @@ def test_the_key_goes_to_its_own_address_alone_and_is_shown_nowhere(model, load,
 def test_an_encoder_that_was_described_asks_nothing_before_its_first_text_and_then_keeps_to_the_probes(model, load):
     made = load()
     description = describe(made)
-    model.sent.clear()
+    model.requests.clear()
     forget_endpoints()
     opened = load_described(description)
-    assert (opened.spec, model.sent) == (made.spec, [])
+    assert (opened.spec, model.requests) == (made.spec, [])
     model.vector = lambda text: [number + 0.001 for number in vector(text)]
     assert opened.encode(["a kettle"]).shape == (1, DIM)
     assert sorted(model.texts) == sorted([*PROBES, "a kettle"])

@@ -4,6 +4,8 @@ import shutil
 import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
+from tiny_families import FAMILIES, SEARCH
+from tiny_models import edit_json
 
 from retriever import load_encoder
 from retriever.core.errors import EncoderError, UsageError
@@ -17,8 +19,6 @@ from retriever.encoders.model_options import NamedModel
 from retriever.encoders.self_check import TRIPLES, weaknesses
 from retriever.encoders.sources import folder_digest
 from retriever.serving.batching import BatchQueue, QueuedEncoder
-from tests.tiny_families import FAMILIES, SEARCH
-from tests.tiny_models import edit_json
 
 TEXTS = ["the toy broke", "kettle boils water fast, and it is heavy", "x", "a sharp knife " * 30]
 

@@ -88,12 +88,6 @@ def encoder():
     return FakeEncoder()
 
 
-@pytest.fixture
-def search(encoder, tmp_path):
-    with IndexSearchPath(encoder, folder=tmp_path) as search:
-        yield search
-
-
 def test_without_instructions_the_base_view_is_searched(search):
     found = search(CORPUS, QUERIES, instructions=[""] * 4, mode="dense", k=6)
     assert [list(one) for one in found] == [expected(query) for query in QUERIES]

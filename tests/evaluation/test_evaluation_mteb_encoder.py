@@ -14,7 +14,6 @@ from retriever.core.types import Encoded
 from retriever.evaluation import generic
 from retriever.evaluation.instructed_retrieval import MAMS_ASPECTS, mams, pairs
 from retriever.evaluation.metrics import v_measure
-from retriever.evaluation.run.bench import IndexSearchPath
 from retriever.evaluation.run.mteb_encoder import MtebEncoder, MtebSearch, task_instruction
 from retriever.evaluation.suites import Bench, DataFile
 
@@ -60,12 +59,6 @@ class NoisyEncoder(Encoder):
 @pytest.fixture
 def encoder():
     return NoisyEncoder()
-
-
-@pytest.fixture
-def search(encoder, tmp_path):
-    with IndexSearchPath(encoder, folder=tmp_path) as search:
-        yield search
 
 
 def metadata(kind, main_score, prompt=None):
@@ -232,7 +225,7 @@ def test_instruction_retrieval(encoder, search, tmp_path):
 
 
 def judged_pairs(encoder, reviews):
-    """What mteb says of the index on the pairs that our suite makes of the reviews."""
+    """Mteb's figures for the index on the pairs that our suite makes of the reviews."""
 
     def holding(need):
         wanted = {(kind, need.polarity) for kind in MAMS_ASPECTS[need.aspect]}

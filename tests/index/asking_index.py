@@ -16,6 +16,12 @@ PRODUCTS = ["kettle", "toy", "lamp"]
 TEXTS = [f"{product} {mood} {row}" for row in range(5) for product in ("toy", "lamp") for mood in ("sad", "calm")]
 
 
+@pytest.fixture
+def reader(monkeypatch):
+    """The language model that answers, in the place of one behind an endpoint."""
+    return loads(monkeypatch, FakeReader(PRODUCTS))
+
+
 def opened(path, **options):
     """Open the index of a folder."""
     return Index(path, encoder=FakeEncoder("question"), plain=FakeEncoder("plain"), **options)

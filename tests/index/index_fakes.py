@@ -238,7 +238,7 @@ class TunableEncoder(BlindEncoder):
         return _Tuned(self, tuning)
 
     def cues(self, text: str) -> list[str]:
-        """What of a text may tell its answer."""
+        """The part of a text that may tell its answer."""
         return [text] if self._misleads else [word for word in text.split() if word in KEYWORDS[MOOD]]
 
     def guess(self, text: str) -> int:

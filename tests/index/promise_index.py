@@ -32,7 +32,7 @@ MOST_OF_A_SEARCH = SEARCHED.costly_texts * SEARCHED.costly_rounds
 
 
 def said(text, question):
-    """What a language model answers: one of two moods, or one of two kinds of faults."""
+    """The answer of a language model: one of two moods, or one of two kinds of faults."""
     if question == MOOD:
         return mood(text)
     return "minor" if set(text.split()) & set(KEYWORDS[FAULT][:8]) else "serious"

@@ -4,8 +4,8 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from answer_fakes import NAME, FakeReader, loads
-from asking_index import PRODUCTS, TEXTS, WHO, load, made, opened, search, words
+from answer_fakes import NAME
+from asking_index import TEXTS, WHO, load, made, opened, search, words
 from index_fakes import MOOD, FakeEncoder, documents
 
 from retriever.core.errors import InputError
@@ -14,12 +14,6 @@ from retriever.index.reembedding import reembed
 from retriever.index.upkeep.repair import repair
 from retriever.index.upkeep.verify import verify
 from retriever.workspace import Index
-
-
-@pytest.fixture
-def reader(monkeypatch):
-    """The language model of these tests, in the place of one behind an endpoint."""
-    return loads(monkeypatch, FakeReader(PRODUCTS))
 
 
 @pytest.fixture

@@ -1,11 +1,11 @@
-"""What language models are asked about an index's texts: whose permission that takes, and which answers stand."""
+"""Questions to language models about an index's texts: whose permission that takes, and which answers stand."""
 
 import itertools
 import shutil
 
 import pytest
 from answer_fakes import NAME, FakeReader, loads
-from asking_index import PRODUCTS, TEXTS, WHO, load, made, opened, search, words
+from asking_index import TEXTS, WHO, load, made, opened, search, words
 from index_fakes import MOOD, FakeEncoder
 
 from retriever.core.errors import ConsentError, EncoderError
@@ -20,14 +20,7 @@ from retriever.index.upkeep.verify import verify
 HOST = "api.example.com"
 
 
-@pytest.fixture(autouse=True)
-def own_choices(monkeypatch, tmp_path):
-    monkeypatch.setenv("RETRIEVER_CONFIG", str(tmp_path / "config"))
-
-
-@pytest.fixture
-def reader(monkeypatch):
-    return loads(monkeypatch, FakeReader(PRODUCTS))
+pytestmark = pytest.mark.usefixtures("own_choices")
 
 
 @pytest.fixture

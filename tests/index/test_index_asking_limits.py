@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import answer_fakes
 import pytest
-from answer_fakes import NAME, FakeReader, loads
-from asking_index import PRODUCTS, TEXTS, WHO, made, opened, search, words
+from answer_fakes import NAME
+from asking_index import TEXTS, WHO, made, opened, search, words
 from index_fakes import MOOD
 
 from retriever.core.errors import ReadingLimitError, UsageError
@@ -16,11 +16,6 @@ from retriever.store import asking
 from retriever.workspace import limited
 
 TOKENS = 3  # of a text
-
-
-@pytest.fixture
-def reader(monkeypatch):
-    return loads(monkeypatch, FakeReader(PRODUCTS))
 
 
 @pytest.fixture

@@ -13,11 +13,6 @@ from retriever.store import asking
 
 
 @pytest.fixture
-def reader(monkeypatch):
-    return loads(monkeypatch, FakeReader(PRODUCTS))
-
-
-@pytest.fixture
 def index(path, reader):
     with made(path) as index:
         index.teaching.read_by(WHO, NAME)

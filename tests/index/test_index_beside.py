@@ -1,4 +1,4 @@
-"""What the base encoder says beside the instruction encoder, under an instruction."""
+"""The base encoder's part beside the instruction encoder, under an instruction."""
 
 import numpy as np
 import pytest

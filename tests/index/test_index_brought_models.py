@@ -1,6 +1,7 @@
 import shutil
 
 import pytest
+from tiny_families import FAMILIES
 
 from retriever import load_encoder, open_index
 from retriever.core.errors import UsageError
@@ -8,7 +9,6 @@ from retriever.core.requests import SearchRequest
 from retriever.core.types import Document
 from retriever.index.sources.encoders import load_encoders
 from retriever.workspace import Index
-from tests.tiny_families import FAMILIES
 
 CAUSE = "Find texts that name the cause."
 TEXTS = {

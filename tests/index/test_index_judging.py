@@ -27,9 +27,7 @@ class Speaking(FakeReader):
         return SAID[text.split()[0]]
 
 
-@pytest.fixture(autouse=True)
-def own_choices(monkeypatch, tmp_path):
-    monkeypatch.setenv("RETRIEVER_CONFIG", str(tmp_path / "config"))
+pytestmark = pytest.mark.usefixtures("own_choices")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What an index promises, after every step and whatever came before it."""
+"""The promises of an index hold after every step and whatever came before it."""
 
 import os
 import tempfile
@@ -366,7 +366,7 @@ class PromiseMachine(RuleBasedStateMachine):
         return {read for read in self.documents.values() if (reader, question, read) in self.paid}
 
     def served(self, question):
-        """What a saved clustering of a question depends on."""
+        """The state that a saved clustering of a question depends on."""
         reader = self.serving[question]
         return (
             reader,

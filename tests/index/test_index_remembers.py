@@ -1,4 +1,4 @@
-"""What vector index is built is chosen once and holds for every later build."""
+"""The kind of vector index is chosen once, and holds for every later build."""
 
 import pytest
 from index_fakes import ALL_WORDS, FAULT, MOOD, FakeEncoder, found, gives

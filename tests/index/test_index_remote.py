@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from embedding_server import EmbeddingModel, Refusal, serving_embeddings, vector
+from embedding_server import EmbeddingModel, serving_embeddings, vector
 from index_fakes import FakeEncoder
+from model_server import Refusal
 from replay_server import forget_endpoints
 
 from retriever import load_encoder
@@ -38,16 +39,8 @@ WHICH = "Which thing is it about?"
 
 
 @pytest.fixture
-def model(monkeypatch, tmp_path):
-    made = EmbeddingModel()
-    monkeypatch.setattr(patience, "BACKOFF", (0.001, 0.01))
-    monkeypatch.setenv("RETRIEVER_CONFIG", str(tmp_path / "config"))
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    forget_endpoints()
-    with serving_embeddings(made) as url:
-        made.name, made.host = f"http:{url}#tiny", url.split("/")[2]
-        yield made
+def model(embedding_model):
+    return embedding_model
 
 
 @pytest.fixture
@@ -70,7 +63,7 @@ def sent(model):
 def again(model):
     """Begin as another process does, which has met no endpoint and is told nothing of what came before."""
     forget_endpoints()
-    model.sent.clear()
+    model.requests.clear()
     model.answered.clear()
     model.asked_about.clear()
 
@@ -86,7 +79,7 @@ def test_an_index_is_made_searched_and_opened_again_by_its_name_alone(model, tmp
         assert index.status().plain["name"] == model.name
         assert index.search("number 7", mode="lexical", k=1).hits[0].document.id == "d7"
         assert index.get(["d3"])["d3"].text == "toy number 3"
-        assert model.sent == []
+        assert model.requests == []
         hits = index.search("knife number 12", mode="dense", k=3).hits
         assert hits[0].document.id == "d12"
         assert sorted(model.texts) == sorted([*PROBES, "knife number 12"])
@@ -114,7 +107,7 @@ def test_nothing_leaves_before_its_host_is_allowed_and_then_all_that_is_needed(e
         with pytest.raises(ConsentError, match=f"would be sent to {model.host}") as refused:
             index.add(DOCUMENTS[:40])
         assert refused.value.host == model.host
-        assert (model.sent, model.asked_about) == ([], [])
+        assert (model.requests, model.asked_about) == ([], [])
         assert not (path / "corpus.sqlite3").exists()
         index.teaching.allow(model.host)
         index.add(DOCUMENTS[:40])
@@ -146,7 +139,7 @@ def test_an_index_that_comes_from_elsewhere_sends_nothing(elsewhere, tmp_path, m
         verify(path, deep=True)
     assert verify(path).whole
     repair(path)
-    assert (model.sent, model.asked_about) == ([], [])
+    assert (model.requests, model.asked_about) == ([], [])
 
 
 def test_an_encoder_that_an_index_describes_sends_nothing_without_the_index(elsewhere, tmp_path):
@@ -158,7 +151,7 @@ def test_an_encoder_that_an_index_describes_sends_nothing_without_the_index(else
     again(model)
     with pytest.raises(ConsentError, match="Open the index first"):
         load_described(description).encode(["a kettle"])
-    assert model.sent == []
+    assert model.requests == []
 
 
 def test_a_deep_check_and_a_repair_keep_to_the_endpoint(model, tmp_path):
@@ -210,7 +203,7 @@ def test_the_same_model_at_another_address_takes_the_index_over_without_a_text(m
         with Index(path, encoder=FakeEncoder("question")) as index:
             assert index.status().plain["name"] == f"http:{url}#tiny"
             assert index.search("knife number 12", mode="dense", k=1).hits[0].document.id == "d12"
-    assert model.sent == []
+    assert model.requests == []
 
 
 @pytest.mark.parametrize(
@@ -226,7 +219,7 @@ def test_the_same_model_at_another_address_takes_the_index_over_without_a_text(m
 def test_a_limit_ends_the_run_keeps_what_is_stored_and_the_next_goes_on(model, tmp_path, limits, says):
     path = tmp_path / "index"
     load_encoder(model.name).encode(["."])  # the probes are counted too where the index asks for them
-    model.sent.clear()
+    model.requests.clear()
     with opened(path, model, limits=ReadingLimits(**limits)) as index:
         with pytest.raises(ReadingLimitError, match=says):
             index.add(DOCUMENTS)
@@ -317,7 +310,7 @@ def test_a_batch_that_fails_leaves_all_others_stored(model, tmp_path):
         assert index.status().documents == 200 - 32
         answered = set(model.answered)
         model.always = None
-        model.sent.clear()
+        model.requests.clear()
         index.add(DOCUMENTS)
         assert not answered.intersection(sent(model))
 
@@ -326,7 +319,7 @@ def test_what_ends_the_progress_ends_the_calls(model, tmp_path):
     release, held = threading.Event(), threading.Event()
 
     def wait(reply, request):
-        if len(model.sent) > 3:  # the probes and two batches
+        if len(model.requests) > 3:  # the probes and two batches
             held.set()
             release.wait(60)
         return reply
@@ -339,11 +332,11 @@ def test_what_ends_the_progress_ends_the_calls(model, tmp_path):
     with opened(tmp_path / "index", model) as index:
         with pytest.raises(KeyboardInterrupt):
             index.add(DOCUMENTS, progress=stop)
-        before = len(model.sent)
+        before = len(model.requests)
         assert model.in_flight > 0  # nobody waited for their answers
         release.set()
         assert index.status().documents >= 32
-        assert len(model.sent) == before
+        assert len(model.requests) == before
 
 
 def test_workers_leave_an_endpoint_to_this_process(model, tmp_path):
@@ -360,7 +353,7 @@ def test_a_queue_of_a_server_is_not_put_before_an_endpoint(elsewhere, tmp_path):
         with Index(tmp_path / "index", encoder=FakeEncoder("question"), plain=plain) as index:
             with pytest.raises(ConsentError):
                 index.add(DOCUMENTS[:4])
-            assert model.sent == []
+            assert model.requests == []
             index.teaching.allow(model.host)
             index.add(DOCUMENTS[:4])
             assert index.search("toy number 3", mode="dense", k=1).hits[0].document.id == "d3"
@@ -387,7 +380,7 @@ def test_a_run_that_is_killed_pays_for_no_text_again(model, tmp_path):
     held, over = threading.Event(), threading.Event()
 
     def hold(reply, request):
-        if len(model.sent) <= 10:  # later calls have no answer
+        if len(model.requests) <= 10:  # later calls have no answer
             return reply
         held.set()
         over.wait(120)

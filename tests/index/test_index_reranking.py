@@ -19,19 +19,8 @@ USUAL = ["a", "b", "c", "d", "e"]  # by the vectors: texts with the query's keyw
 
 
 @pytest.fixture(autouse=True)
-def own_state(monkeypatch, tmp_path):
-    """Keep what is learned of endpoints, and what a person allowed, to one test; waits are short."""
-    monkeypatch.setattr(endpoint, "_takes_texts", set())
+def short_waits(own_choices, monkeypatch):
     monkeypatch.setattr(patience, "BACKOFF", (0.001, 0.01))
-    monkeypatch.setenv("RETRIEVER_CONFIG", str(tmp_path / "config"))
-
-
-@pytest.fixture
-def scorer():
-    made = Scorer()
-    with reranking(made) as name:
-        made.name = name
-        yield made
 
 
 @pytest.fixture

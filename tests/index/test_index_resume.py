@@ -19,7 +19,7 @@ SMALL = IndexingOptions(batch=4)
 
 @pytest.fixture
 def answers():
-    """What an index answers, all of it that a stopped run must not change."""
+    """All answers of an index that a stopped run must not change."""
 
     def ask(index):
         words = ("kettle", "hate", "leaks toy")
@@ -38,7 +38,7 @@ def unbroken(tmp_path, answers):
 
 
 def read_twice(*encoders):
-    """What was read more than once, by any of the encoders."""
+    """The texts that were read more than once, by any of the encoders."""
     counted = Counter(one for encoder in encoders for one in encoder.read)
     return [one for one, times in counted.items() if times > 1]
 
@@ -176,7 +176,7 @@ def threads():
 
 
 def state(index):
-    """What an index holds, whatever the order it was stored in."""
+    """The contents of an index, whatever the order they were stored in."""
     texts = index._opened.store.documents.get(list(index._opened.store.documents.ids()))
     searches = [index.search(one.text, instruction=asked, k=50) for one in texts.values() for asked in ("", MOOD)]
     views = [(view.instruction, view.vectors, view.coverage) for view in index.views()]

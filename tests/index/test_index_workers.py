@@ -3,7 +3,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from index_fakes import MOOD
+from waiting import until
 from worker_fakes import LOAD, LoggedEncoder
 from worker_run import PIECE, corpus, run
 
@@ -45,7 +45,7 @@ def read(encoder):
 
 
 def held(folder):
-    """What an index holds: documents, and vectors and words by text for every view."""
+    """The contents of an index: documents, and vectors and words by text for every view."""
     with Index(folder, encoder=None) as index:
         store = index._opened.store
         documents = store.documents.get(list(store.documents.ids()))
@@ -66,13 +66,6 @@ def start(index, encoder, workers=2, ray="", rows=ROWS):
     return subprocess.Popen(
         [sys.executable, str(folder / "worker_run.py"), *argv], env={**os.environ, "PYTHONPATH": path}
     )
-
-
-def until(what, seconds=240):
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def processes(parent):

@@ -36,7 +36,7 @@ TEXTS = {
 }
 QUERY = {"query": "a", "mode": "lexical", "regex": "l(e)aks|lamp"}
 WANTED = {"r3", "r4"}
-"""What the query finds by its word is everything; the expression leaves these."""
+"""The query finds everything by its word; the expression leaves these."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What is built from this checkout is whole, and nothing of it is a link: those break in archives and on Windows."""
+"""Wheels built from this checkout are whole, and hold no link: links break in archives and on Windows."""
 
 import os
 import shutil

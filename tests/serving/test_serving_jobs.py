@@ -147,7 +147,7 @@ def test_an_error_that_is_none_of_ours_is_logged(jobs, caplog):
 
 def test_a_job_that_failed_holds_nothing_of_what_it_worked_on(jobs):
     class Index:
-        """What the work is about."""
+        """The subject of the work."""
 
     held = []
 

@@ -1,8 +1,8 @@
 import threading
-import time
 from contextlib import contextmanager
 
 import pytest
+from waiting import until
 
 from retriever.core.errors import IndexLockedError, RetrieverError
 from retriever.serving import lines
@@ -10,13 +10,6 @@ from retriever.serving.jobs import Jobs, Waiting
 from retriever.serving.lines import Line
 
 WAIT = 120  # seconds; a busy machine
-
-
-def until(holds):
-    end = time.monotonic() + WAIT
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 class Lock:

@@ -101,7 +101,7 @@ def read_on(indexes, encoder, times):
 
 
 def waiting(reading, folder):
-    """What is read on of an index: question, texts that are read, in the order of their turns."""
+    """The readings on of an index: question, texts that are read, in the order of their turns."""
     with Index(folder) as index:
         return [(each.instruction, each.read) for each in reading.of(index).questions]
 

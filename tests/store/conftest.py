@@ -16,6 +16,13 @@ def store(path):
         yield store
 
 
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory):
+    """Give a database that all examples of a module write to."""
+    with Store.open(tmp_path_factory.mktemp("random") / "corpus.sqlite3", create=True) as store:
+        yield store
+
+
 @pytest.fixture
 def view_id(store):
     return store.views.ensure(ViewKey("f" * 64, "", "mean", None, 4, "fp32", 2)).view_id

@@ -209,12 +209,6 @@ COMPARED = {
 }
 
 
-@pytest.fixture(scope="module")
-def scratch(tmp_path_factory):
-    with Store.open(tmp_path_factory.mktemp("random") / "corpus.sqlite3", create=True) as store:
-        yield store
-
-
 @settings(max_examples=200, deadline=None)
 @given(values=st.lists(dates() | st.sampled_from(["soon", "0000-00-00"]), max_size=8), value=dates())
 def test_sql_compares_dates_as_the_plain_reader_does(scratch, values, value):

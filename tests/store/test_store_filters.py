@@ -324,12 +324,6 @@ def compares(name, value, wanted):
     return comparable(value, wanted[0]) and compare.get(name, operator.ge)(value, wanted[0])
 
 
-@pytest.fixture(scope="module")
-def scratch(tmp_path_factory):
-    with Store.open(tmp_path_factory.mktemp("random") / "corpus.sqlite3", create=True) as store:
-        yield store
-
-
 EVERY_FIELD = Document(
     "schema", "schema", {"n": 0, "s": 0, "flag": 0, "tags": 0, "in": {"ner": 0, "deep": {"s": 0}}, "é": 0, 'odd"key': 0}
 )

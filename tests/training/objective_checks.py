@@ -58,7 +58,7 @@ def prompt(one, text, instruction):
 
 
 def vector(one, text, instruction="", steps=None):
-    """What inference pools of one prompt, (d,)."""
+    """The vector (d,) that inference pools of one prompt."""
     if steps:
         return soft_token_states(one.adapted, prompt(one, text, instruction), steps=steps)[0, -1]
     read = student_states(one.adapted, prompt(one, text, instruction))

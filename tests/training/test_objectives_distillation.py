@@ -110,22 +110,28 @@ def test_a_draw_holds_texts_that_the_teacher_finds_alike():
     assert cosines[:, GROUP_SIZE].mean() < 0.8  # another group begins
 
 
+class Reader(Letters):
+    """Notes the texts that it reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.read = []
+
+    def encode(self, texts):
+        self.read.extend(texts)
+        return super().encode(texts)
+
+
 def test_the_teacher_reads_what_an_epoch_compares_and_no_more(tiny):
     rows = [row(f"text {i}", f"question {i}", f"answer {i}") for i in range(50)]
     assert len(set(pool(rows, 40, 0))) == 40 == len(pool(rows, 40, 0))
     assert pool(rows, 40, 0) == pool(rows, 40, 0) != pool(rows, 40, 1)
     assert set(pool(rows, 999, 0)) == {f"{kind} {i}" for kind in ("text", "question", "answer") for i in range(50)}
-    read = []
-
-    class Reader(Letters):
-        def encode(self, texts):
-            read.extend(texts)
-            return super().encode(texts)
-
+    reader = Reader()
     one = learner(tiny("llama"))
-    trained = SimilarityObjective(Nothing(), one, rows, SETTINGS, Reader(), held_tokens=9999)
+    trained = SimilarityObjective(Nothing(), one, rows, SETTINGS, reader, held_tokens=9999)
     trained.backward([0, 1])
-    assert len(read) == 4 * SETTINGS.texts
+    assert len(reader.read) == 4 * SETTINGS.texts
 
 
 @pytest.mark.parametrize("count", [3, 12])
@@ -139,16 +145,10 @@ def test_the_nearest_rows_are_those_of_a_sort(count):
 
 def test_a_pool_has_no_more_texts_than_the_cap(tiny, monkeypatch):
     monkeypatch.setattr(distillation, "MOST_TEXTS", 11)
-    read = []
-
-    class Reader(Letters):
-        def encode(self, texts):
-            read.extend(texts)
-            return super().encode(texts)
-
-    trained = SimilarityObjective(Nothing(), learner(tiny("llama")), MANY, SETTINGS, Reader(), held_tokens=9999)
-    assert len(read) == 11
-    assert set(trained.drawn([0, 1])) < set(read)
+    reader = Reader()
+    trained = SimilarityObjective(Nothing(), learner(tiny("llama")), MANY, SETTINGS, reader, held_tokens=9999)
+    assert len(reader.read) == 11
+    assert set(trained.drawn([0, 1])) < set(reader.read)
 
 
 def test_few_rows_give_each_different_text_once(tiny):

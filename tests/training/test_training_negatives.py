@@ -147,10 +147,6 @@ def cosine(degrees):
     return np.cos(np.radians(degrees))
 
 
-def row(text, answer, group="kind", **more):
-    return TrainingRow(text, f"{group}?", answer, group=group, **more)
-
-
 def test_the_threshold_is_below_the_positive_on_either_side_of_zero():
     limits = threshold(np.array([0.8, 0.0, -0.4], np.float32), 0.95)
     np.testing.assert_allclose(limits, [0.76, 0.0, -0.42], rtol=1e-6)

@@ -1,4 +1,4 @@
-"""What every index promises, held to sums done by hand in float64."""
+"""The promises of every index, held to sums done by hand in float64."""
 
 from collections.abc import Callable
 

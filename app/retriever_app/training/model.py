@@ -1,4 +1,4 @@
-"""What is shown of trainings: where rows come from and what is wrong with them, and how a training goes and went."""
+"""Trainings as they are shown: where rows come from and what is wrong with them, and how a training goes and went."""
 
 import json
 from collections.abc import Mapping, Sequence

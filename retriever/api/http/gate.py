@@ -1,4 +1,4 @@
-"""What stands before every endpoint: who is asking, how large and slow a body may be, and who has gone."""
+"""The gate before every endpoint: who is asking, how large and slow a body may be, and who has gone."""
 
 import asyncio
 from typing import Annotated
@@ -53,7 +53,7 @@ def require_writer(service: Served, request: Request) -> None:
 
 
 WRITERS = [Depends(require_writer)]
-"""What a route depends on that changes something."""
+"""Dependency of a route that changes something."""
 
 
 def _unauthorized(given: str | None) -> UnauthorizedError:

@@ -37,7 +37,7 @@ Wait = Annotated[
 
 
 class ReadingBody(RequestBody):
-    """What a language model reads for a request."""
+    """The reading of a language model for a request."""
 
     reader: str | None = Field(
         default=None, description="Reads texts under the instruction from now on: one that the index knows."
@@ -87,7 +87,7 @@ class DocumentsBody(RequestBody):
 
 
 class JobWaiting(BaseModel):
-    """What a job waits for."""
+    """The reason why a job waits."""
 
     behind: str = Field(description="The title of the job that is under way, or what else holds it up.")
     place: int = Field(description="In the line; 1 is next.")
@@ -113,7 +113,7 @@ BEGINS: dict[str, Any] = {
     "response_model": JobAnswer,
     "responses": {202: {"model": JobAnswer, "description": "It is under way"}},
 }
-"""What the routes have that begin a job."""
+"""Settings of the routes that begin a job."""
 
 
 @router.get("/jobs/{job}", response_model=JobAnswer, summary="Look at a job")
@@ -121,7 +121,7 @@ async def look(service: Served, job: JobId, wait: Wait = 0) -> Response:
     """Tell how a job stands, after waiting for its end if that is asked for."""
     task = _find(service, job)
     await service.wait_for(task, wait)
-    return answer(_told(service, job, task))
+    return answer(_state(job, task))
 
 
 @router.delete("/jobs/{job}", response_model=JobAnswer, summary="Cancel a job")
@@ -132,7 +132,7 @@ async def cancel(
     task = _find(service, job)
     task.stop()
     await service.wait_for(task, wait)
-    return answer(_told(service, job, task))
+    return answer(_state(job, task))
 
 
 @router.post("/indexes/{name}/cluster", **BEGINS, summary="Group the documents of an index")
@@ -260,7 +260,7 @@ async def begun(
     if wait and error is not None:  # who did not wait is told by the job
         service.jobs.forget(id)
         raise error
-    return answer(_told(service, id, job), 200 if job.over else 202)
+    return answer(_state(id, job), 200 if job.over else 202)
 
 
 def _find(service: Service, id: str) -> Job:
@@ -272,7 +272,7 @@ def _find(service: Service, id: str) -> Job:
     return job
 
 
-def _told(service: Service, id: str, job: Job) -> dict[str, Any]:
+def _state(id: str, job: Job) -> dict[str, Any]:
     now = job.snapshot()
     result = now.result.to_json() if isinstance(now.result, SearchResult) else now.result
     return {

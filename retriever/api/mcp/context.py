@@ -1,4 +1,4 @@
-"""What tools share: an index by its name or the only one, errors in our words, jobs, and answers of bounded size."""
+"""Parts of tools: an index by its name or the only one, errors in our words, jobs, and answers of bounded size."""
 
 import hashlib
 from collections.abc import Awaitable, Callable, Coroutine, Sequence

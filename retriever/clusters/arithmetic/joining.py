@@ -19,7 +19,7 @@ Under 14 wordings of questions of mood it was 0.04 to 0.21, under nine tenths of
 """
 
 CONTENT, TOPIC = 1.5, 3.0
-"""What the base view's spread counts beside the question's, and where the question asks for the topic itself."""
+"""Weights of the base view's spread beside the question's, and where the question asks for the topic itself."""
 
 _COMPARED = 500  # rows whose pairs are compared
 _TINY = 1e-9

@@ -40,7 +40,7 @@ Hopeless = Callable[[ReplyError], object]
 
 
 class Meter:
-    """What a request may spend, and until when.
+    """The allowance of a request, and its end.
 
     Args:
         spend: told of tokens; None for nobody.

@@ -9,7 +9,7 @@ from retriever.core.errors import EncoderError
 
 METHOD = "chat"
 ENCODERS = "http"
-"""What names of encoders behind endpoints begin with, as those of language models begin with `METHOD`."""
+"""Prefix of the names of encoders behind endpoints, as those of language models begin with `METHOD`."""
 
 BASE_URL = "OPENAI_BASE_URL"
 API_KEY = "OPENAI_API_KEY"

@@ -258,7 +258,7 @@ _STORED = np.dtype("<f4")
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """What is added to a weight (out, in): the product of ``up`` (out, r) and ``down`` (r, in)."""
+    """A change added to a weight (out, in): the product of ``up`` (out, r) and ``down`` (r, in)."""
 
     up: Floats
     down: Floats

@@ -1,4 +1,4 @@
-"""What this process knows of a model behind an endpoint, and the sentences by whose vectors it is recognised."""
+"""Facts that this process knows of a model behind an endpoint, and the sentences by whose vectors it is recognised."""
 
 import base64
 import threading
@@ -73,7 +73,7 @@ def served_at(place: Place, dimensions: int | None) -> Served:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Identity:
-    """What vectors of a model depend on, as far as anybody can tell from elsewhere; an index keeps it.
+    """The facts that vectors of a model depend on, as far as anybody can tell from elsewhere; an index keeps them.
 
     Attributes:
         fingerprint: hex digest over model, prompts and the rounded probes.

@@ -1,4 +1,4 @@
-"""What the tasks of an evaluation work with: an encoder that remembers what it has read, and a real search path.
+"""Tools of the tasks of an evaluation: an encoder that remembers what it has read, and a real search path.
 
 Every mode of a search goes through `Searcher`, on an index in a folder of its own, so what is measured is FAISS, FTS5
 and rank fusion as they are, and not only the encoder. The lazy path is never taken: what it answers depends on what was

@@ -66,7 +66,7 @@ class ReadingLimits:
 
 @dataclass(slots=True)
 class Spent:
-    """What was asked of language models so far, and sent to encoders.
+    """The texts and tokens that language models and encoders were sent so far.
 
     Attributes:
         texts: that were answered, or cannot be.

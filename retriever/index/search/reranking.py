@@ -11,17 +11,34 @@ from hashlib import sha256
 
 from retriever.core.errors import RetrieverError
 from retriever.core.fingerprint import content_hash
+from retriever.core.requests import SearchRequest
 from retriever.core.results import Hit, SearchResult
 from retriever.encoders.rerankers import Reranker, load_reranker
 from retriever.index.opened import Opened
 
 
-def reranked(opened: Opened, result: SearchResult, name: str, *, asks: bool) -> SearchResult:
-    """Return a result with its first hits in the order of a reranker's scores; the others follow as they are.
+def widened(opened: Opened, request: SearchRequest) -> SearchRequest:
+    """Return a request for as many hits as its reranker reads; the search itself knows of no reranker."""
+    if request.rerank is None:
+        return request
+    return replace(request, k=max(request.k, opened.search_options.reranked), rerank=None)
+
+
+def reranked(opened: Opened, result: SearchResult, request: SearchRequest, *, asks: bool) -> SearchResult:
+    """Return the first k hits of a `widened` request, those of a final result in the order of its reranker's scores.
 
     Where the reranker fails the hits stay in their order, and the result says why. Unless it ``asks``, scores that are
     kept order the hits, where all of them are.
     """
+    if request.rerank is None:
+        return result
+    if result.final:
+        result = _scored(opened, result, request.rerank, asks=asks)
+    return replace(result, hits=result.hits[: request.k])
+
+
+def _scored(opened: Opened, result: SearchResult, name: str, *, asks: bool) -> SearchResult:
+    """Return a result with the hits that a reranker reads in the order of its scores; the others follow as they are."""
     began, depth = time.perf_counter(), opened.search_options.reranked
     first = result.hits[:depth]
     try:

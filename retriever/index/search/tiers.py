@@ -19,7 +19,7 @@ from retriever.index.search.view_searcher import LoadedView
 
 
 class Tier(IntEnum):
-    """What is known of a text's answer: whether it meets the query; OPEN where nobody read or judged it."""
+    """The state of a text's answer: whether it meets the query; OPEN where nobody read or judged it."""
 
     YES = 0
     PARTLY = 1

@@ -29,7 +29,7 @@ DEFAULT_BASE = "minilm"
 """Name of the base encoder of new indexes."""
 
 BaseEncoder = Encoder | Literal["none"]
-"""What fills the base view: an encoder of its own, or the one that follows instructions."""
+"""The base view's encoder: an encoder of its own, or the one that follows instructions."""
 
 _SENTENCE_ENCODERS = "st:"  # what their names begin with
 _ENDPOINTS = "http:"  # likewise

@@ -26,7 +26,7 @@ Held = Callable[["Source"], Ids]
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a source is opened with again: JSON, and its numbers as the source wrote them."""
+    """The state that a source is opened with again: JSON, and its numbers as the source wrote them."""
 
     document: Mapping[str, Any]
     arrays: bytes = b""
@@ -34,7 +34,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What all sources of an index are made with: its database, and its encoders, of which none is loaded yet."""
+    """The context of all sources of an index: its database, and its encoders, of which none is loaded yet."""
 
     store: Store
     encoders: Encoders
@@ -100,7 +100,7 @@ class Source(ABC):
 
     @property
     def instruction(self) -> str:
-        """What its view answers; empty for the base view."""
+        """The question that its view answers; empty for the base view."""
         return self.key.instruction
 
     @property

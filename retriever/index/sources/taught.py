@@ -41,7 +41,7 @@ class Guesses:
 
 @dataclass(frozen=True, slots=True)
 class _Lesson:
-    """What was learned: the map, JSON with its examples and their scores, and when it was stored (empty: not yet)."""
+    """The lesson: the map, JSON with its examples and their scores, and when it was stored (empty: not yet)."""
 
     head: Head
     document: Mapping[str, Any]
@@ -68,7 +68,7 @@ class _Lesson:
 
 
 class Tuned(Source):
-    """What the base encoder makes of the texts of a question's view once it was fine-tuned for that question."""
+    """The vectors that the base encoder makes of a question's texts once it was fine-tuned for that question."""
 
     kind = "tuned"
     reads = True

@@ -84,7 +84,7 @@ class Lesson:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What is chosen of a head by examples left out.
+    """The settings of a head that examples left out choose.
 
     Attributes:
         ridge: of the regression, one of `RIDGES`.

@@ -1,14 +1,10 @@
 """`index.teaching`: whether a question is followed, and examples that teach what it means."""
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from itertools import chain, zip_longest
-
-import numpy as np
 
 from retriever.core.errors import InputError, UsageError
 from retriever.core.lessons import Lessons
-from retriever.core.results import IndexingReport, OnIndexing, counting
+from retriever.core.results import IndexingReport, OnIndexing
 from retriever.core.text import normal_instruction
 from retriever.core.types import Document
 from retriever.core.verdicts import Verdict
@@ -16,17 +12,18 @@ from retriever.index.asking.asker import ReaderPlace, place_of
 from retriever.index.asking.limits import Spent
 from retriever.index.completing import ask, judge_views
 from retriever.index.encoding import MEMORY
+from retriever.index.forecast import counting
 from retriever.index.opened import Opened
 from retriever.index.sources.answers import of_model
 from retriever.index.sources.encoders import encoder_descriptions
 from retriever.index.sources.taught import Taught
+from retriever.index.teaching import unanswered
 from retriever.index.teaching.active_learning import Grouping, Suggestion, clear_answers, worth_answering
 from retriever.index.teaching.answering import PERSON, choose_reader, give_answers, keep_answers, keep_examples
 from retriever.index.teaching.answering import question_of as question_of_answers
-from retriever.index.teaching.examples import LEAST, Example, GivenExamples, contents_of, few_examples, given_examples
+from retriever.index.teaching.examples import Example, GivenExamples, contents_of, few_examples, given_examples
 from retriever.index.teaching.labels import Labels, kept_labels, labels_of, name_answers, skip
 from retriever.index.teaching.teacher import teach
-from retriever.index.teaching.unanswered import AnswersStatus, answered, refusals, unanswered_hits
 from retriever.index.verdicts.diagnosis import Diagnosis, TextPair, diagnose
 from retriever.index.verdicts.judging import wants_judging
 from retriever.index.verdicts.stored import stored_verdict
@@ -231,11 +228,11 @@ class Teaching:
         Raises:
             UsageError: there is no question.
         """
-        return refusals(self._opened, instruction)
+        return unanswered.refusals(self._opened, instruction)
 
     @property
     def spent(self) -> Spent:
-        """What language models were asked since the index was opened."""
+        """The texts and tokens that language models were sent since the index was opened."""
         return self._opened.budget.spent
 
     def give_answers(self, instruction: str, answers: Mapping[str, str | None], *, author: str = PERSON) -> int:
@@ -263,23 +260,18 @@ class Teaching:
 
     def answers(self, instruction: str) -> dict[str, str]:
         """Return the answers in words to a question, by document id: of who serves it, and those that were given."""
-        store, known = self._opened.store, answered(self._opened, instruction)
+        store, known = self._opened.store, unanswered.answered(self._opened, instruction)
         answers = store.answers.get(known.author, known.question, known.contents)
         documents = store.documents.expand(sorted(answers))
         return {document.id: answers[content] for content, group in documents.items() for document in group}
 
-    def answers_status(self, instruction: str) -> AnswersStatus:
+    def answers_status(self, instruction: str) -> unanswered.AnswersStatus:
         """Return how far a question is answered in words.
 
         Raises:
             UsageError: there is no question.
         """
-        store, known = self._opened.store, answered(self._opened, instruction)
-        live, shown = store.documents.live_contents(), known.shown
-        answers = len(np.intersect1d(known.contents, live))
-        if shown is None:
-            return AnswersStatus("", answers, len(live), 0)
-        return AnswersStatus(shown.name, answers, len(live), store.vectors.count_live(shown.view_id))
+        return unanswered.answers_status(self._opened, instruction)
 
     def answered_by(self, instruction: str) -> dict[str, int]:
         """Count the distinct texts that have an answer to a question by who gave it.
@@ -290,10 +282,7 @@ class Teaching:
         Raises:
             UsageError: there is no question.
         """
-        store, known, reader = self._opened.store, answered(self._opened, instruction), self.reader(instruction)
-        live = set(store.documents.live_contents().tolist())
-        authors = store.answers.authors(known.author, known.question).items()
-        return dict(Counter(reader if by == known.author else by for content, by in authors if content in live))
+        return unanswered.answered_by(self._opened, instruction)
 
     def texts_to_answer(self, instruction: str, count: int = 10, query: str = "") -> list[Document]:
         """Return texts without an answer to a question that are worth one most, for `give_answers`; none is read.
@@ -306,9 +295,9 @@ class Teaching:
         Raises:
             UsageError: there is no question.
         """
-        contents = answered(self._opened, instruction).contents
+        contents = unanswered.answered(self._opened, instruction).contents
         if query.strip():
-            return unanswered_hits(self._opened, query, count, set(contents.tolist()))
+            return unanswered.unanswered_hits(self._opened, query, count, set(contents.tolist()))
         suggestions = worth_answering(self._opened, instruction, self._group, count, contents)
         return [suggestion.document for suggestion in suggestions]
 
@@ -325,12 +314,9 @@ class Teaching:
             answered: ids of further documents that are answered already.
         """
         labels = self.labels(instruction)
-        ids, documents = {*answered, *labels.examples, *labels.skipped}, self._opened.store.documents
-        known = set(documents.contents_of(ids).tolist())
-        hits = [unanswered_hits(self._opened, answer, LEAST, known) for answer in few_examples(labels)]
-        in_turn = filter(None, chain.from_iterable(zip_longest(*hits)))  # the first of each answer, then the second
-        found = list({document.text: document for document in in_turn}.values())[: max(0, 2 * count // 3)]
-        contents = documents.contents_of({*ids, *(document.id for document in found)})
+        ids = {*answered, *labels.examples, *labels.skipped}
+        found = unanswered.wanted_hits(self._opened, few_examples(labels), max(0, 2 * count // 3), ids)
+        contents = self._opened.store.documents.contents_of({*ids, *(document.id for document in found)})
         rest = worth_answering(self._opened, instruction, self._group, count - len(found), contents)
         return [*map(Suggestion, found), *rest]
 

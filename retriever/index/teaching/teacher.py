@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from retriever.core.errors import EncoderError, InputError, UsageError
 from retriever.core.protocols import Tuning
-from retriever.core.results import IndexingReport, OnIndexing, counting
+from retriever.core.results import IndexingReport, OnIndexing
 from retriever.core.types import Ids
+from retriever.index.forecast import counting
 from retriever.index.generations import build_outgrown
 from retriever.index.indexing import Indexer
 from retriever.index.opened import Opened

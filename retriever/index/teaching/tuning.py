@@ -32,7 +32,7 @@ OnSteps = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tried:
-    """What came of fine-tuning a base encoder.
+    """The outcome of fine-tuning a base encoder.
 
     Attributes:
         tuning: what it changes of the encoder, learned from all examples; None where it does not help.

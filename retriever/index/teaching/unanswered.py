@@ -4,8 +4,9 @@ No text is read for this, and no language model is asked.
 """
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import chain, zip_longest
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from retriever.index.search.searcher import Searcher
 from retriever.index.sources.answers import Answers
 from retriever.index.sources.source import Source
 from retriever.index.teaching.answering import question_of
+from retriever.index.teaching.examples import LEAST
 from retriever.store.answers import GIVEN
 
 _FURTHER = 4  # times as deep a search goes on where too many of its hits are answered
@@ -67,6 +69,25 @@ def answered(opened: Opened, instruction: str) -> Answered:
     return Answered(question, shown, author, opened.store.answers.held(author, question))
 
 
+def answers_status(opened: Opened, instruction: str) -> AnswersStatus:
+    """Return how far a question is answered in words; errors as `answered`."""
+    store, known = opened.store, answered(opened, instruction)
+    live, shown = store.documents.live_contents(), known.shown
+    answers = len(np.intersect1d(known.contents, live))
+    if shown is None:
+        return AnswersStatus("", answers, len(live), 0)
+    return AnswersStatus(shown.name, answers, len(live), store.vectors.count_live(shown.view_id))
+
+
+def answered_by(opened: Opened, instruction: str) -> dict[str, int]:
+    """Count the distinct texts that have an answer to a question by who gave it, as `Teaching.answered_by` does."""
+    store, known = opened.store, answered(opened, instruction)
+    live = set(store.documents.live_contents().tolist())
+    authors = store.answers.authors(known.author, known.question).items()
+    reader = "" if known.shown is None else known.shown.name
+    return dict(Counter(reader if by == known.author else by for content, by in authors if content in live))
+
+
 def refusals(opened: Opened, instruction: str) -> str:
     """Return why texts have no answer of a language model to a question, as `Teaching.refusals` does."""
     from retriever.encoders.answers.answerer import Unread, explained
@@ -92,3 +113,14 @@ def unanswered_hits(opened: Opened, query: str, count: int, answered: Collection
         if len(left) >= count or len(read) < depth:
             return left[:count]
         depth *= _FURTHER
+
+
+def wanted_hits(opened: Opened, answers: Sequence[str], count: int, ids: Collection[str]) -> list[Document]:
+    """Return documents to be given one of some answers: the best hit of each answer, then the second of each.
+
+    At most ``count`` are returned, with different texts; documents whose texts those of ``ids`` have are left out.
+    """
+    known = set(opened.store.documents.contents_of(ids).tolist())
+    hits = [unanswered_hits(opened, answer, LEAST, known) for answer in answers]
+    in_turn = filter(None, chain.from_iterable(zip_longest(*hits)))
+    return list({document.text: document for document in in_turn}.values())[:count]

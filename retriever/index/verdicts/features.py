@@ -1,4 +1,4 @@
-"""What a verdict is made of: features of a question by name, from the answers it got, and what a base encoder knows."""
+"""The basis of a verdict: features of a question by name, from the answers it got, and what a base encoder knows."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

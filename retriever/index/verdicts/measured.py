@@ -15,7 +15,7 @@ from retriever.index.verdicts.features import RULE
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """What a feature counts: its weight per ``deviation`` by which it is above ``mean``."""
+    """The weight of a feature: its weight per ``deviation`` by which it is above ``mean``."""
 
     weight: float
     mean: float

@@ -29,7 +29,7 @@ _GIVEN_UP = 10  # texts in a row with nothing embedded between: it is not the te
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """What embeds in a run: this process, workers here, or workers on a cluster.
+    """The embedders of a run: this process, workers here, or workers on a cluster.
 
     Attributes:
         count: workers; None for as many as the pool chooses, and with processes for none beside this one.

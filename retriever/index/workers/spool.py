@@ -35,7 +35,7 @@ _DIGEST = 32  # bytes of SHA-256 before what is stored
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a worker is asked for.
+    """The work that a worker is asked for.
 
     Attributes:
         texts: to read.

@@ -19,7 +19,7 @@ from retriever.training.rows import TrainingRow
 from retriever.training.run.bases import Base
 
 MARGIN = 1.3
-"""What is worked out is multiplied by this: gradients on their way back, and copies in other number formats."""
+"""Factor on the memory that is worked out: gradients on their way back, and copies in other number formats."""
 
 LIBRARIES = 700_000_000
 """Bytes of kernels that oneDNN makes for every new length, and of memory freed in pieces: on the example rows a process

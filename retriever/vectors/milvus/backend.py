@@ -51,7 +51,7 @@ from retriever.vectors.milvus.server import (
 logger = logging.getLogger(__name__)
 
 PREFIX = "retriever_"
-"""What the names of collections and aliases begin with."""
+"""Prefix of the names of collections and aliases."""
 
 
 class MilvusBackend:

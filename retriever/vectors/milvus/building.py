@@ -64,7 +64,7 @@ class Note:
 
     @property
     def description(self) -> str:
-        """What the collection says of itself on the server, to be compared before it is dropped."""
+        """The collection's description on the server, to be compared before it is dropped."""
         return json.dumps({"retriever": {"index": self.index, "folder": self.folder, "view": self.view}})
 
 

@@ -1,4 +1,4 @@
-"""What the page Corpus shows: the file at hand, and what an index holds."""
+"""The contents of the page Corpus: the file at hand, and what an index holds."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath

@@ -293,7 +293,7 @@ def _summary(index: Index) -> None:
     if not profile.documents:
         st.text("This index holds no reviews yet.")
         return
-    _starts(index, profile)
+    _starts(profile)
     facts(model.profile_facts(profile))
     left, right = st.columns(2, gap="large")
     with left:
@@ -314,7 +314,7 @@ def _summary(index: Index) -> None:
             st.dataframe(rows, hide_index=True)
 
 
-def _starts(index: Index, profile: Profile) -> None:
+def _starts(profile: Profile) -> None:
     """Draw questions to begin with; each leads to the groups of its answers."""
     st.text("Begin with a question:")
     chosen = None

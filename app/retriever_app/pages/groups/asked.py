@@ -1,4 +1,4 @@
-"""What the page Groups is asked: the state that a link carries, and the grouping that it comes to."""
+"""Requests to the page Groups: the state that a link carries, and the grouping that it comes to."""
 
 from dataclasses import dataclass
 
@@ -67,7 +67,7 @@ class Grouping:
 
     @property
     def lacks(self) -> str:
-        """What is to be entered before there can be groups; empty for nothing."""
+        """The input that is missing before there can be groups; empty for nothing."""
         if self.saved or self.groups != OWN:
             return ""
         if not self.instruction.strip():

@@ -23,7 +23,7 @@ _BAR, _HEIGHT = 20, 180  # pixels of a bar in a list, and of a chart of months
 
 @dataclass(frozen=True, slots=True)
 class Facets:
-    """What was clicked in the charts; nothing of one lets everything pass.
+    """The values that were clicked in the charts; nothing of one lets everything pass.
 
     Months are written as 2024-05, and are quarters or years where there are many.
     """
@@ -34,7 +34,7 @@ class Facets:
 
     @property
     def said(self) -> list[str]:
-        """What was clicked, for people."""
+        """The clicked values, for people."""
         return [*(f"{stars} {STAR}" for stars in self.only_stars), *self.only_product, *self.only_month]
 
 

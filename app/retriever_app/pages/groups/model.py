@@ -1,4 +1,4 @@
-"""What the page Groups shows: what a link asks for, cards, the points and names of the map, rows to download."""
+"""The contents of the page Groups: what a link asks for, cards, the points and names of the map, rows to download."""
 
 import re
 from collections import Counter

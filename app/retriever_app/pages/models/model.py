@@ -1,4 +1,4 @@
-"""What the page Models shows of an index and of what is installed."""
+"""The contents of the page Models: an index's encoders, and the models that are installed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the page Search shows: the question, and the state of the answer."""
+"""The contents of the page Search: the question, and the state of the answer."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,7 +25,7 @@ def _bound(question: Any) -> None:  # noqa: ANN401 - a SearchQuestion
 SearchQuestion: type[Any] = state_of(
     "SearchQuestion", SearchRequest, leave_out=("where", "reader", "rerank"), renamed=_NAMES, check=_bound
 )
-"""What the search page asks: the options of a search, but for the filter, which all pages share, and the reader.
+"""Inputs of the search page: the options of a search, but for the filter, which all pages share, and the reader.
 
 A reader is agreed to on the page: a link names none, which would be asked when it is opened. Nothing is reranked."""
 

@@ -13,7 +13,7 @@ from retriever_app.components import ended, watch
 from retriever_app.pages.teach import model
 
 TUNE = "fine-tune "
-"""What the names of jobs begin with that fine-tune a base encoder; one of them runs at a time."""
+"""Prefix of the names of jobs that fine-tune a base encoder; one of them runs at a time."""
 
 
 def begin(index: Index, question: str) -> None:

@@ -1,4 +1,4 @@
-"""What the page Teach shows: the answers to choose from, what is still needed, and what was learned."""
+"""The contents of the page Teach: the answers to choose from, what is still needed, and what was learned."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
