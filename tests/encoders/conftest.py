@@ -28,11 +28,3 @@ def make(backbone):
         return build(method, backbone(name, dtype), EncoderOptions(**options))
 
     return make
-
-
-@pytest.fixture(scope="session")
-def family(tmp_path_factory):
-    """Give the folder of a family's tiny model by name, built on first use."""
-    from tests.tiny_families import FAMILIES
-
-    return cache(lambda name: FAMILIES[name](tmp_path_factory.mktemp("family")))
