@@ -23,6 +23,7 @@ from retriever.core.door import Door
 from retriever.core.fingerprint import content_hash
 from retriever.core.protocols import Encoder, WrappedEncoder
 from retriever.core.requests import SearchRequest
+from retriever.core.text import counted
 from retriever.core.types import JSON, Document, Embeddings, Encoded
 from retriever.evaluation.suites import ScoredIds, SearchMode
 from retriever.index.encoding import view_key
@@ -71,7 +72,7 @@ class RememberingEncoder(WrappedEncoder):
     @property
     def notes(self) -> list[str]:
         """A note on how many of the texts embedded were cut."""
-        return [f"{len(self._cut)} texts were cut to the encoder's limit."] if self._cut else []
+        return [f"The encoder's limit cut {counted(len(self._cut), 'text')}."] if self._cut else []
 
     def encode_views(
         self,
