@@ -54,13 +54,13 @@ def test_an_index_takes_an_endpoint_as_its_base_encoder(remote, model):
     assert ran.code == 0, ran.err
     assert "5 added" in ran.out
     assert f"{model.name}: no prompts are known" in ran.err
-    assert "The encoder's endpoint was sent 5 texts, queries and probes included." in ran.err
+    assert "Sent 5 texts to the encoder's endpoint: about" in ran.err
     assert f"base encoder {model.name}, fingerprint " in remote("status").out
     model.sent.clear()
     ran = remote("search", "kettle", "-k", "1")
     assert "kettle" in ran.out
     assert sorted(model.texts) == sorted([*PROBES, "kettle"])
-    assert "The encoder's endpoint was sent 9 texts" in ran.err
+    assert "Sent 9 texts to the encoder's endpoint" in ran.err
     model.sent.clear()
     assert "kettle" in remote("search", "kettle", "--mode", "lexical").out
     assert remote("index", "corpus.jsonl").out.startswith("Documents: 5 unchanged")

@@ -67,11 +67,12 @@ class ReadingLimits:
 
 @dataclass(slots=True)
 class Spent:
-    """What was asked of language models so far, and sent to encoders.
+    """What was asked of language models so far, and sent to encoders and rerankers.
 
     Attributes:
         texts: that were answered, or cannot be.
         embedded: texts that were sent to an encoder's endpoint, queries and probes too.
+        reranked: texts that were sent to a reranker's endpoint.
         tokens: sent and received, about; probes and calls about answers too.
         unread: texts that were not answered because a limit was reached.
         failures: texts without an answer, by the reason.
@@ -79,6 +80,7 @@ class Spent:
 
     texts: int = 0
     embedded: int = 0
+    reranked: int = 0
     tokens: int = 0
     unread: int = 0
     failures: "dict[Unread, int]" = field(default_factory=dict)
