@@ -61,8 +61,9 @@ def offer(
 def permit_encoders() -> None:
     """Draw what the chosen index sends to hosts that its encoders are at, with consent for each that has none."""
     with suppress(RetrieverError):  # of an index that is gone or damaged, which the page says
-        index = resources.chosen_index()
-        for place in () if index is None else _not_allowed(index):
+        if (index := resources.chosen_index()) is None:
+            return
+        for place in _not_allowed(index):
             with st.container(border=True):
                 _consent(index, place, readers.embedding(place), _ALLOW, lambda: None, "encoder")
 
