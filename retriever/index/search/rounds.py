@@ -151,7 +151,7 @@ class Rounds:
         reading.tried.update(chosen.tolist())
         try:
             if unread := ask(self._opened, source, chosen, notify):
-                raise ReadingLimitError(f"A limit left {counted(unread, 'text')} unread.", hint=KEPT_HINT)
+                raise ReadingLimitError(f"A limit is reached: {counted(unread, 'unread text')}.", hint=KEPT_HINT)
         except (ConsentError, EncoderError, ReadingLimitError) as error:
             reading.fault = error
         read = len(chosen) - len(self._store.vectors.missing(source.view_id, chosen))
