@@ -1,6 +1,7 @@
 import os
 import shutil
 import sys
+from functools import cache
 from pathlib import Path
 
 # Before any Hugging Face import: a test that reaches for the network fails at once instead of waiting for it.
@@ -56,6 +57,14 @@ def tiny(tmp_path_factory):
         return built[name]
 
     return folder
+
+
+@pytest.fixture(scope="session")
+def family(tmp_path_factory):
+    """Give the folder of the tiny model of a family of sentence encoders by name, built on first use."""
+    from tests.tiny_families import FAMILIES
+
+    return cache(lambda name: FAMILIES[name](tmp_path_factory.mktemp("family")))
 
 
 @pytest.fixture(scope="session")

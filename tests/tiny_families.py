@@ -152,3 +152,14 @@ FAMILIES = {
     "nomic": build_nomic,
     "e5-mistral": build_e5_mistral,
 }
+
+PROMPTS = {
+    "qwen3-embedding": (f"Instruct: {SEARCH}\nQuery:", ""),
+    "embedding-gemma": ("task: search result | query: ", "title: none | text: "),
+    "e5": ("query: ", "passage: "),
+    "bge": ("Represent this sentence for searching relevant passages: ", ""),
+    "multilingual-e5": ("query: ", "passage: "),
+    "nomic": ("search_query: ", "search_document: "),
+    "e5-mistral": (f"Instruct: {SEARCH}\nQuery: ", ""),
+}
+"""What stands before queries and before documents of each."""

@@ -92,6 +92,14 @@ def reads(reader: str) -> bool:
     return reader not in ("", GIVEN)
 
 
+def embedding(place: ReaderPlace) -> str:
+    """Say what an index sends to the endpoint of its encoder on another machine."""
+    return (
+        f"The encoder of this index, {place.name}, is at {place.host}, another machine. It gets queries, and reviews "
+        "that it has not embedded yet. Until you allow that, pages show what they can without it."
+    )
+
+
 def sending(place: ReaderPlace, sends: str) -> str:
     """Say what goes where; ``sends`` says what, as in "A search sends at most 60 reviews"."""
     if not place.host:

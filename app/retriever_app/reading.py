@@ -5,12 +5,13 @@ A page sends nothing by being opened: each session agrees, by a button, to what 
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 
 import streamlit as st
 
-from retriever.core.errors import EncoderError
+from retriever.core.errors import EncoderError, RetrieverError
 from retriever.index.asking.asker import ReaderPlace
 from retriever.index.teaching.answering import DEFAULT, GIVEN
 from retriever.workspace import Index
@@ -21,7 +22,7 @@ from retriever_app.text import plain
 
 _AGREED = "reading: agreed"  # by index, question and language model, what it may be sent
 _CORRECTED = "reading: corrected"  # counts corrections
-_READ, _SEND = "Use this language model", "Send them"
+_READ, _SEND, _ALLOW = "Use this language model", "Send them", "Allow this host"
 _WAIT_SECONDS = 0.6  # a page waits, so that what is quick shows no progress
 
 
@@ -53,7 +54,18 @@ def offer(
             st.text(reason)
             return
         chosen = _choose(places, place)
-        _consent(index, chosen, sending, question, _READ, partial(_begin, index, question, chosen, sending), place)
+        said = readers.sending(chosen, sending.said(index.teaching.answers_status(question)))
+        _consent(index, chosen, said, _READ, partial(_begin, index, question, chosen, sending), f"{place} {question}")
+
+
+def permit_encoders() -> None:
+    """Draw what the chosen index sends to hosts that its encoders are at, with consent for each that has none."""
+    with suppress(RetrieverError):  # of an index that is gone or damaged, which the page says
+        if (index := resources.chosen_index()) is None:
+            return
+        for place in _not_allowed(index):
+            with st.container(border=True):
+                _consent(index, place, readers.embedding(place), _ALLOW, lambda: None, "encoder")
 
 
 def trial(index: Index, question: str) -> None:
@@ -90,14 +102,15 @@ def ask_for_rest(index: Index, question: str, sending: Sending) -> None:
     if (place := _place(index, reader)) is not None:
         with st.container(border=True):
             agree = partial(_agree, index, question, reader, sending)
-            _consent(index, place, sending, question, _SEND, agree, "rest")
+            said = readers.sending(place, sending.said(index.teaching.answers_status(question)))
+            _consent(index, place, said, _SEND, agree, f"rest {question}")
 
 
 def serving_name(index: Index, question: str | None) -> str:
-    """Name who serves a question, and whether it may be asked: what that finds depends on both."""
+    """Name who serves a question, and whether it and the encoders may be asked: what that finds depends on all."""
     reader = index.teaching.reader(question) if question else ""
     place = _place(index, reader)
-    return f"{reader} {place is not None and place.allowed}"
+    return f"{reader} {place is not None and place.allowed} {[each.host for each in _not_allowed(index)]}"
 
 
 def state_name(index: Index, question: str | None) -> str:
@@ -155,24 +168,22 @@ def _place(index: Index, reader: str) -> ReaderPlace | None:
         return None
 
 
+def _not_allowed(index: Index) -> list[ReaderPlace]:
+    """Return where encoders of an index are that may get no texts, one place a host."""
+    places = filter(None, (_place(index, name) for name in index.teaching.elsewhere()))
+    return list({place.host: place for place in places if not place.allowed}.values())
+
+
 def _choose(places: Sequence[ReaderPlace], key: str) -> ReaderPlace:
     """Draw the choice of a language model where there are several, and return it."""
     named = {place.name: place for place in places}
     return named[st.selectbox("Language model", list(named), key=f"reader {key}")] if len(named) > 1 else places[0]
 
 
-def _consent(
-    index: Index,
-    place: ReaderPlace,
-    sending: Sending,
-    question: str,
-    label: str,
-    begin: Callable[[], None],
-    key: str,
-) -> None:
-    """Draw what goes where, consent for a host that has none, and the button that begins."""
-    st.text(readers.sending(place, sending.said(index.teaching.answers_status(question))))
-    key = f"{place} {question} {key}"
+def _consent(index: Index, place: ReaderPlace, said: str, label: str, begin: Callable[[], None], key: str) -> None:
+    """Draw what goes where, as it is ``said``, consent for a host that has none, and the button that begins."""
+    st.text(said)
+    key = f"{place} {key}"
     may = place.allowed or st.checkbox(plain(f"Texts of this index may be sent to {place.host}"), key=f"may {key}")
 
     def agree() -> None:

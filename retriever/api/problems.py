@@ -16,6 +16,7 @@ from retriever.core.errors import (
     ConsentError,
     EncoderError,
     EncoderMismatchError,
+    EndpointError,
     IndexDamagedError,
     IndexLockedError,
     IndexNotFoundError,
@@ -97,8 +98,8 @@ _KINDS: dict[type[BaseException], Problem] = {
     ConsentError: Problem(
         403,
         "host_not_allowed",
-        hint="Name another `reader`: `default` is the index's own. No client can allow that host; who keeps the index "
-        "can.",
+        hint="No client can allow that host; who keeps the index can. Where it is a language model's, name another "
+        "`reader`: `default` is the index's own.",
     ),
     ReadingLimitError: Problem(403, "reading_limit"),
     NotFoundError: Problem(404, "not_found"),
@@ -124,11 +125,17 @@ _KINDS: dict[type[BaseException], Problem] = {
     ),
     SchemaError: Problem(500, "index_of_another_version", "Another version of retriever wrote the index.", _KEEPER),
     IndexDamagedError: Problem(500, "index_damaged", "The index is damaged.", _KEEPER),
+    EndpointError: Problem(
+        503,
+        "model_unavailable",
+        "The endpoint of the index's encoder cannot be asked.",
+        "Ask again later, or search with `mode` lexical. The server's log says why.",
+    ),
     EncoderError: Problem(
         503,
         "model_unavailable",
         "The model cannot be loaded, or cannot do this.",
-        "Ask again later, or name another `reader`. The server's log says why.",
+        "Ask again later; where a language model answers, name another `reader`. The server's log says why.",
     ),
     RetrieverError: Problem(500, "failed", "The server could not do this.", "Its log says why; ask again later."),
     BaseException: Problem(500, "unexpected", "An unexpected error occurred", "The server goes on; its log says more."),

@@ -16,7 +16,7 @@ from retriever.api.workers import Workers, in_time
 from retriever.core.errors import BusyError, IndexNotFoundError, RetrieverError, UsageError
 from retriever.core.requests import SearchRequest
 from retriever.core.results import SearchResult, Settling
-from retriever.core.text import require_text
+from retriever.core.text import counted, require_text
 from retriever.index import encoding
 from retriever.index.asking.limits import read_limits
 from retriever.index.sources.encoders import DEFAULT_BASE
@@ -223,14 +223,13 @@ class Service:
         self._check_waiting()
         running = self.running_jobs()
         if running >= self.limits.jobs and not (line and line.busy):
-            raise BusyError(f"{running} jobs are running already.", hint="Wait for one, or cancel it.")
+            raise BusyError(f"Already running: {counted(running, 'job')}.", hint="Wait for one, or cancel it.")
 
     def _check_waiting(self) -> None:
         waiting = list(self.unfinished_jobs().values()).count("waiting")
         if waiting >= self.limits.waiting_jobs:
-            raise BusyError(
-                f"{waiting} jobs wait already to write to an index.", hint="Ask again when some have ended."
-            )
+            jobs = counted(waiting, "job")
+            raise BusyError(f"Already waiting to write to an index: {jobs}.", hint="Ask again when some have ended.")
 
     def check_ready(self) -> None:
         """Raise `NotReadyError` where requests cannot be answered."""

@@ -9,6 +9,7 @@ from typing import TypeVar
 from retriever.api.problems import TookTooLongError
 from retriever.api.settings import ServerLimits
 from retriever.core.errors import BusyError
+from retriever.core.text import counted
 
 T = TypeVar("T")
 
@@ -34,7 +35,7 @@ class Workers:
         with self._lock:
             if self._pending >= self._limits.threads + self._limits.waiting_requests:
                 raise BusyError(
-                    f"The server is at work on {self._pending} requests already.",
+                    f"The server is at work on {counted(self._pending, 'request')} already.",
                     hint="Ask again in a moment.",
                 )
             self._pending += 1

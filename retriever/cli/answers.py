@@ -56,7 +56,7 @@ def answers(
             from retriever.training.from_index import write_answers
 
             count = write_answers(as_rows, opened, instruction)
-            output.say(f"{count} rows for `retriever finetune` were written to {as_rows}.")
+            output.say(f"Wrote {output.counted(count, 'row')} for `retriever finetune` to {as_rows}.")
         status = opened.teaching.answers_status(instruction)
         answered, reader = opened.teaching.answered_by(instruction), opened.teaching.reader(instruction)
         listed = opened.teaching.answers(instruction) if file is None else {}

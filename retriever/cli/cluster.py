@@ -265,8 +265,8 @@ def say_new(found: "SavedClustering") -> None:
     if found.new:
         outside = found.fits_none
         some = f": {', '.join(outside[:_SHOWN_VALUES])}" if outside else ""
-        what = "documents" if found.material.units is None else "sentences"
-        output.say(f"{len(found.new)} {what} are new; {len(outside)} of them fit none{some}.")
+        new = output.counted(len(found.new), "new document" if found.material.units is None else "new sentence")
+        output.say(f"{new}, {len(outside)} of which fit no cluster{some}.")
 
 
 def _lines(found: "Clustering", group: "Cluster", words: Sequence[str], *, explain: bool) -> Iterator[str]:

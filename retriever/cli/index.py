@@ -141,8 +141,7 @@ def _without(note: str, said: Sequence[str]) -> str:
 def _render(index: Path, report: "IndexingReport", verdicts: Sequence["Verdict"], seconds: float) -> None:
     counts = {verb: getattr(report, verb) for verb in ("added", "updated", "unchanged", "deleted")}
     done = ", ".join(f"{count} {verb}" for verb, count in counts.items() if count) or "none"
-    rows = "row" if report.skipped == 1 else "rows"
-    skipped = f"; {report.skipped} {rows} skipped" if report.skipped else ""
+    skipped = f"; {output.counted(report.skipped, 'row')} skipped" if report.skipped else ""
     output.result(f"Documents: {done}{skipped}, in {duration(seconds)}.")
     if instructions := [f'"{instruction}"' for instruction in report.instructions if instruction]:
         output.result(f"All texts are also embedded under {printable(', '.join(instructions))}.")
@@ -180,4 +179,4 @@ def delete(
         return
     output.result(f"{len(deleted)} deleted.")
     if missing:
-        output.say(f"{len(missing)} ids were not found, such as {missing[0]!r}.")
+        output.say(f"Not found: {output.counted(len(missing), 'id')}, such as {missing[0]!r}.")

@@ -170,7 +170,7 @@ def embed(
             output_file.unlink()  # half a file is worse than none
         raise
     summary = {"texts": len(texts), "dim": loaded.dim, "output": str(output_file), "fingerprint": loaded.fingerprint}
-    said = f"{len(texts)} vectors of {loaded.dim} dimensions were written to {output_file}."
+    said = f"Wrote {output.counted(len(texts), 'vector')} of {loaded.dim} dimensions to {output_file}."
     output.outcome(summary, said, json=json)
 
 

@@ -192,14 +192,16 @@ def say_known(known: "KnownAnswers | None") -> None:
 
 
 def _say_spent(spent: "Spent") -> None:
-    """Say what language models were sent, and which texts have no answer; nothing where nothing was to be sent."""
-    if spent.embedded:
-        texts = output.counted(spent.embedded, "text")
-        output.say(f"The encoder's endpoint was sent {texts}, queries and probes included.")
-    if not (spent.texts or spent.unread or (spent.tokens and not spent.embedded)):
+    """Say what was sent to whom, and which texts have no answer; nothing where nothing was to be sent."""
+    others = {"a reranker": spent.reranked, "the encoder's endpoint": spent.embedded}
+    sent = {whom: texts for whom, texts in others.items() if texts}
+    if spent.texts or spent.unread or (spent.tokens and not sent):
+        sent = {"a language model": spent.texts, **sent}
+    if not sent:
         return
-    texts = output.counted(spent.texts, "text")
-    said = f"A language model was sent {texts}: about {spent.tokens:,} tokens, replies and probes included."
+    parts = ", ".join(f"{output.counted(texts, 'text')} to {whom}" for whom, texts in sent.items())
+    tokens = output.counted(spent.tokens, "token")
+    said = f"Sent {parts}: about {tokens}, queries, replies and probes included."
     if spent.unread:
         said += f" A limit left {output.counted(spent.unread, 'text')} unread."
     if spent.failures:

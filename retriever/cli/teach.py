@@ -144,11 +144,11 @@ def _render_diagnosis(diagnosis: "Diagnosis") -> None:
         output.table(["measured", "correlation"], [[_GROUPED[key], f"{value:.3f}"] for key, value in features.items()])
         output.result()
     words = diagnosis.verdict.words(_SHOWN) or "the model answers in no words"
-    output.result(printable(f"answers over {diagnosis.verdict.texts} texts: {words}"))
-    if diagnosis.pairs is not None:
+    output.result(printable(f"answers over {output.counted(diagnosis.verdict.texts, 'text')}: {words}"))
+    if (pairs := diagnosis.pairs) is not None:
         output.result(
-            f"{diagnosis.pairs.pairs} pairs: AUC {diagnosis.pairs.auc:.3f} (base view {diagnosis.pairs.base_auc:.3f}), "
-            f"balanced accuracy {diagnosis.pairs.accuracy:.3f} at a cosine of {diagnosis.pairs.threshold:.3f}"
+            f"{output.counted(pairs.pairs, 'pair')}: AUC {pairs.auc:.3f} (base view {pairs.base_auc:.3f}), "
+            f"balanced accuracy {pairs.accuracy:.3f} at a cosine of {pairs.threshold:.3f}"
         )
     output.result(output.style(printable(diagnosis.sentence), _COLOURS[diagnosis.level]))
     say_ways(diagnosis.told)

@@ -1,8 +1,9 @@
 """`retriever verify`, `repair`, `reembed`, `export` and `import`: check, repair, embed again or move an index."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -39,9 +40,10 @@ def verify(
     for finding in report.findings:
         output.result(printable(f"damaged: {finding.artefact}: {finding.problem}"))
         output.result(f"         {finding.remedy}")
-    sampled = f", {report.embedded} texts embedded again" if deep else ""
-    verdict = "no damage found" if report.whole else f"{len(report.findings)} problems found"
-    output.result(f"{report.path}: {verdict} ({report.files} FAISS files checked{sampled}, {report.seconds:.1f} s).")
+    sampled = f", {output.counted(report.embedded, 'text')} embedded again" if deep else ""
+    verdict = "no damage found" if report.whole else f"{output.counted(len(report.findings), 'problem')} found"
+    files = output.counted(report.files, "FAISS file")
+    output.result(f"{report.path}: {verdict} ({files} checked{sampled}, {report.seconds:.1f} s).")
     return 0 if report.whole else DAMAGED
 
 
@@ -118,9 +120,10 @@ def reembed(
         output.document(done.to_json())
         return
     using = f"{done.encoder}, base encoder {done.plain}" if done.plain else done.encoder
-    output.result(f"{index}: encoder {using}, {done.embedded} vectors computed, {len(done.dropped)} views removed.")
+    computed, removed = output.counted(done.embedded, "vector"), output.counted(len(done.dropped), "view")
+    output.result(f"{index}: encoder {using}, {computed} computed, {removed} removed.")
     if done.left:
-        output.result(f"{len(done.left)} views were incomplete: searches fill them again.")
+        output.result(f"Searches fill {output.counted(len(done.left), 'incomplete view')} again.")
     for instruction, lessons in done.retaught.items():
         after = lessons.after
         output.result(
@@ -160,8 +163,7 @@ def export(
     else:
         held = done.manifest
         output.result(
-            f"{archive}: {held['documents']} documents, {len(held['views'])} views, {done.bytes / 1e6:.1f} MB. It "
-            "contains the texts: protect it like the index."
+            f"{archive}: {_held(held)}, {done.bytes / 1e6:.1f} MB. It contains the texts: protect it like the index."
         )
         for instruction in held.get("left", []):
             output.say(
@@ -189,5 +191,10 @@ def import_(
 
         done = import_index(archive, index)
     held = done.manifest
-    said = f"{index}: {held['documents']} documents, {len(held['views'])} views, exported {held['created'][:10]}."
+    said = f"{index}: {_held(held)}, exported {held['created'][:10]}."
     output.outcome(done.to_json(), said, json=json)
+
+
+def _held(manifest: Mapping[str, Any]) -> str:
+    documents = output.counted(manifest["documents"], "document")
+    return f"{documents}, {output.counted(len(manifest['views']), 'view')}"

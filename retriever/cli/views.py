@@ -34,11 +34,10 @@ def status(index: IndexOption = DEFAULT_INDEX, json: JsonOption = False) -> None
         output.document(state.to_json())
         return
     language = "" if state.language == "en" else f", words searched as {state.language}"
-    units = "" if state.units == "documents" else f" in {state.unit_count} {state.units}"
-    output.result(
-        f"{state.path}: {state.documents} documents{units}, {state.texts} distinct texts, "
-        f"{state.size_bytes / 1e6:.1f} MB{language}"
-    )
+    parts = output.counted(state.unit_count, state.units.removesuffix("s"))
+    units = "" if state.units == "documents" else f" in {parts}"
+    documents, texts = output.counted(state.documents, "document"), output.counted(state.texts, "distinct text")
+    output.result(f"{state.path}: {documents}{units}, {texts}, {state.size_bytes / 1e6:.1f} MB{language}")
     for role, encoder in (("instruction encoder", state.encoder), ("base encoder", state.plain)):
         if encoder is not None:
             output.result(f"{role} {encoder.get('name')}, fingerprint {str(encoder.get('fingerprint'))[:12]}")

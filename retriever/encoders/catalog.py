@@ -157,8 +157,13 @@ def find_encoder(spec: str) -> Plugin | None:
     Raises:
         EncoderError: several packages bring one of that name.
     """
+    return find_plugin("encoder", spec.partition(":")[0]) if of_package(spec) else None
+
+
+def of_package(spec: str) -> bool:
+    """Whether ``NAME`` or ``NAME:MODEL`` can name an encoder of another package alone, installed or not."""
     name = spec.partition(":")[0]
-    return None if name in _built_in() or Path(name).name != name else find_plugin("encoder", name)
+    return name not in _built_in() and Path(name).name == name
 
 
 def _prefixes() -> list[str]:

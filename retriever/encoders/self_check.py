@@ -36,23 +36,28 @@ def weaknesses(encoder: Encoder) -> list[str]:
         EncoderError: its vectors are not numbers.
     """
     name, prompts = encoder.spec.label, encoder.spec.prompts
+    mends = _MENDS if encoder.memory() is None else _SERVER_MENDS
     said = _in_its_folder(encoder) if isinstance(encoder, SentenceEncoder) else []
     instructions = ["", _SECOND] if prompts.instructed else [""]
     wrong = {instruction: _ranked_wrongly(encoder, instruction) for instruction in instructions}
     for instruction, count in wrong.items():
         under = f' under "{instruction}"' if instruction else ""
         if count and (instruction == "" or not wrong[""]):
-            said.append(f"{name} ranks {count} of {len(TRIPLES)} plain English examples wrongly{under}: {_MENDS}")
+            said.append(f"{name} ranks {count} of {len(TRIPLES)} plain English examples wrongly{under}: {mends}")
     return said
 
 
 _MENDS = "its pooling (1_Pooling), its prompts (st:NAME,query=TEXT,document=TEXT) or some weights may be missing."
+_SERVER_MENDS = (
+    "its prompts (http:URL#MODEL,query=TEXT,document=TEXT) may be missing, or its server may pool in another way, or "
+    "serve a model that gives no embeddings."
+)
 
 
 def _ranked_wrongly(encoder: Encoder, instruction: str) -> int:
     queries = encoder.encode_queries([triple.anchor for triple in TRIPLES], instruction=instruction)
-    near = encoder.encode([triple.near for triple in TRIPLES])
-    far = encoder.encode([triple.far for triple in TRIPLES])
+    texts = encoder.encode([text for triple in TRIPLES for text in (triple.near, triple.far)])
+    near, far = texts[::2], texts[1::2]
     return int(((queries * near).sum(axis=1) <= (queries * far).sum(axis=1)).sum())
 
 

@@ -101,7 +101,7 @@ def rerank(bench: Bench) -> Iterator[Score]:
     cases = _of_few_stories(cases, bench.limit, bench.seed)
     stories = dict.fromkeys(story for _, story, _ in cases)
     candidates = {identifier: text for story in stories for text, identifier in sections[story].items()}
-    questions = bench.encoder.encode([question for question, _, _ in cases])
+    questions = bench.encoder.encode_queries([question for question, _, _ in cases])
     vectors = dict(zip(candidates, bench.encoder.encode(list(candidates.values())), strict=True))
     rankings: dict[str, ScoredIds] = {}
     for number, (_, story, _) in enumerate(cases):

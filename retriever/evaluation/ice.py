@@ -114,7 +114,8 @@ def ice_scores(
     Queries are sections, the inputs, under their question, the instruction; all of these, the answers and the negatives
     are embedded under the default instruction.
     """
-    queries = encode_each(bench.encoder, [each.section for each in questions], [each.question for each in questions])
+    sections, asked = [each.section for each in questions], [each.question for each in questions]
+    queries = encode_each(bench.encoder, sections, asked, queries=True)
     pool = list(dict.fromkeys(text for each in questions for text in (each.question, each.section, each.answer)))
     texts = list(dict.fromkeys([*pool, *negatives]))
     places = {text: place for place, text in enumerate(texts)}

@@ -76,11 +76,14 @@ def own_output_first(queries: Embeddings, pool: Embeddings, own: Rows) -> Floats
     return values
 
 
-def encode_each(encoder: Encoder, texts: Sequence[str], instructions: Sequence[str]) -> Embeddings:
+def encode_each(
+    encoder: Encoder, texts: Sequence[str], instructions: Sequence[str], *, queries: bool = False
+) -> Embeddings:
     """Return (n, dim) vectors of n texts, each under the instruction beside it; equal pairs are read once.
 
     They are read instruction by instruction where there are fewer instructions than texts, else text by text, so that
-    a text is read once for all of its instructions.
+    a text is read once for all of its instructions. ``queries`` are compared with documents: an encoder that has
+    prompts reads them behind those of queries.
     """
     pairs = {pair: number for number, pair in enumerate(dict.fromkeys(zip(texts, instructions, strict=True)))}
     by_text: dict[str, list[str]] = defaultdict(list)
@@ -89,9 +92,11 @@ def encode_each(encoder: Encoder, texts: Sequence[str], instructions: Sequence[s
         by_text[text].append(instruction)
         by_instruction[instruction].append(text)
     vectors = np.empty((len(pairs), encoder.dim), dtype=np.float32)
-    if len(by_instruction) <= len(by_text):
+    by_role = queries and bool(encoder.spec.prompts)
+    if by_role or len(by_instruction) <= len(by_text):
+        encode = encoder.encode_queries if by_role else encoder.encode
         for instruction, read in by_instruction.items():
-            vectors[[pairs[text, instruction] for text in read]] = encoder.encode(read, instruction=instruction)
+            vectors[[pairs[text, instruction] for text in read]] = encode(read, instruction=instruction)
     else:
         for text, own in by_text.items():
             vectors[[pairs[text, instruction] for instruction in own]] = np.concatenate(

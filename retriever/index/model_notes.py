@@ -25,13 +25,14 @@ class ModelNotes:
 def notes_on(encoder: Encoder) -> ModelNotes | None:
     """Return notes on a sentence encoder that somebody brought, which reads a few texts for it; None on any other.
 
+    One behind an endpoint is sent them.
+
     Raises:
-        EncoderError: its vectors are not numbers.
+        EncoderError: its vectors are not numbers, or its endpoint cannot be asked.
     """
     name = encoder.spec.name
-    if encoder.memory() is not None:
-        return ModelNotes(f"{name}: {_said(encoder.spec.prompts)}", [])
-    if not name.startswith(_BROUGHT) or name in {entry.spec for entry in named().values()}:
+    known = not name.startswith(_BROUGHT) or name in {entry.spec for entry in named().values()}
+    if known and encoder.memory() is None:
         return None
     from retriever.encoders.self_check import weaknesses
 

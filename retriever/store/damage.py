@@ -8,6 +8,7 @@ import numpy as np
 
 from retriever.core.errors import IndexDamagedError
 from retriever.core.fingerprint import content_hash
+from retriever.core.text import counted
 from retriever.core.types import Document, Ids
 from retriever.store.answers import AnswerTable
 from retriever.store.checking import metadata_fields
@@ -125,7 +126,9 @@ class Inspection(Table):
             orphans = self.orphans()
         except IndexDamagedError as error:
             return [error.message]
-        missing = [f"{count} rows of {table} refer to a missing row" for table, count in orphans.items()]
+        missing = [
+            f"{counted(count, 'row')} of {table} without the row referred to" for table, count in orphans.items()
+        ]
         return self.pages(quick=quick) + missing
 
     def pages(self, *, quick: bool = False) -> list[str]:
@@ -242,7 +245,7 @@ class Mending(Table):
                 table: self._db.write(f"DELETE FROM {table} WHERE {dangles}") for table, dangles in dangling().items()
             }
             if gone["quarantine"]:
-                lost.append(f"{gone['quarantine']} rows in quarantine: their run is unknown")
+                lost.append(f"{counted(gone['quarantine'], 'row')} in quarantine of an unknown run")
             self._delete("contents", damage.texts)
             self._delete("vectors", damage.vectors)
             self._delete("clusterings", damage.clusterings)

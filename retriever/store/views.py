@@ -172,10 +172,6 @@ class VerdictTable(Table):
             (json.dumps(verdict, allow_nan=False), view_id),
         )
 
-    def clear(self) -> None:
-        """Forget all verdicts, so that questions are judged again."""
-        self._db.record("DELETE FROM verdicts")
-
 
 @dataclass(frozen=True, slots=True)
 class Settled:

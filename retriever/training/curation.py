@@ -18,6 +18,7 @@ from retriever.core.errors import InputError, OutputError, UsageError
 from retriever.core.paths import atomic_write, writing
 from retriever.core.protocols import Encoder
 from retriever.core.results import SCHEMA_VERSION
+from retriever.core.text import counted
 from retriever.training.curation_filters import (
     LEAST_CHARACTERS,
     MOST_CHARACTERS,
@@ -146,8 +147,8 @@ def _negatives(
     ]
     counts = [len(row.negatives) for row in filled]
     notes = [
-        f"{sum(counts)} negatives for {sum(map(bool, counts))} rows, mined by {name}",
-        f"{mined.skipped} candidates over {options.margin:.0%} of the right answer's similarity were skipped",
+        f"{counted(sum(counts), 'negative')} for {counted(sum(map(bool, counts)), 'row')}, mined by {name}",
+        f"skipped {counted(mined.skipped, 'candidate')} over {options.margin:.0%} of the right answer's similarity",
     ]
     return filled, step_report("hard negatives", len(rows), [], notes=notes)
 

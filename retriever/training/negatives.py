@@ -139,8 +139,8 @@ class Mined:
 
 
 def embed_queries(rows: Sequence[TrainingRow], encoder: Encoder) -> Embeddings:
-    """Return (rows, dim) vectors of the rows' texts under their questions; see `encode_each`."""
-    return encode_each(encoder, [row.text for row in rows], [row.instruction for row in rows])
+    """Return (rows, dim) vectors of the rows' texts under their questions, as queries; see `encode_each`."""
+    return encode_each(encoder, [row.text for row in rows], [row.instruction for row in rows], queries=True)
 
 
 def mine_answers(rows: Sequence[TrainingRow], encoder: Encoder, options: MiningOptions) -> Mined:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from api_fakes import AnyEncoder, running
-from embedding_server import EmbeddingModel, serving_embeddings
+from embedding_server import EmbeddingModel, Refusal, serving_embeddings
 from index_fakes import MOOD, PRODUCT, FakeEncoder
 from replay_server import forget_endpoints
 
@@ -90,3 +90,18 @@ def test_a_server_searches_an_index_of_an_endpoint_and_sends_nothing_before_its_
             found = server.post("/indexes/moved/search", {"query": "a toy that is dim"}).json()
             assert (found["mode"], found["hits"][0]["id"], found["reader_fault"]) == ("hybrid", "r5", None)
             assert sorted(model.texts) == sorted([*PROBES, "a toy that is dim"])
+
+
+def test_a_client_is_told_that_the_endpoint_of_the_encoder_is_away_and_of_no_reader(indexes):
+    model = EmbeddingModel()
+    with serving_embeddings(model) as url:
+        with Index(indexes / "reviews", encoder=load_encoder(f"http:{url}#tiny"), plain="none") as index:
+            index.add([Document(f"r{row}", text) for row, text in enumerate(TEXTS, 1)])
+        with running(ServerSettings(indexes, port=0, read_on=0), encoding.load_described) as server:
+            model.always = lambda reply, _: Refusal(401, "no")
+            fault = server.post("/indexes/reviews/search", {"query": "toy"}).json()["reader_fault"]
+            error = server.post("/indexes/reviews/search", {"query": "toy", "mode": "dense"}).json()["error"]
+    says = "The endpoint of the index's encoder cannot be asked."
+    assert fault.startswith(says) and error["message"] == says
+    assert "`mode` lexical" in fault and "`mode` lexical" in error["hint"]
+    assert "`reader`" not in fault + error["hint"]

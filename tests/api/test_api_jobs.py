@@ -83,7 +83,7 @@ def test_more_jobs_than_may_run_are_refused_and_few_are_kept(make, serve, encode
     encoder.go.clear()
     first = server.post(CLUSTER, {"instruction": MOOD, "k": 2})
     assert first.status_code == 202
-    assert refused(server.post(CLUSTER, {"instruction": FAULT}), 429, "busy", "1 jobs")
+    assert refused(server.post(CLUSTER, {"instruction": FAULT}), 429, "busy", "1 job")
     encoder.go.set()
     server.get(f"/jobs/{first.json()['id']}", params={"wait": WAIT})
     for _ in range(3):

@@ -99,7 +99,7 @@ def test_more_than_may_wait_are_refused_and_told_when_to_ask_again(held, encoder
     server, _ = held(waiting_jobs=2)
     waiting = [add(server, "second"), add(server, "third")]
     response = delete(server, "r1", wait=0)
-    assert refused(response, 429, "busy", "2 jobs wait already")
+    assert refused(response, 429, "busy", "Already waiting to write to an index: 2 jobs.")
     assert response.headers["Retry-After"] == "1"
     assert refused(server.post(CLUSTER, {}, token=READER), 429, "busy")
     given = {"instruction": MOOD, "answers": {"r1": "fine"}}

@@ -225,7 +225,7 @@ def test_each_search_of_the_app_keeps_to_the_limits_of_the_settings(make, app, r
         session = settle(settle(click(settle(app("search", q="lamp", instruction=WHO)), SEND)))
         assert len(reader.asked) == len(REVIEWS) - unread
         said = shown(session).replace("\\", "")
-        assert f"The language model cannot be asked: A limit is reached: {unread} texts stay unread." in said
+        assert f"The language model cannot be asked: A limit is reached: {unread} unread texts." in said
     settings.write_text("[reading]\nmax_text = 2\n")
     assert "settings.toml: 'max_text' is no setting" in shown(app("search")).replace("\\", "")
 

@@ -69,7 +69,7 @@ def test_a_saved_clustering_is_shown_again_with_what_is_new(indexed, write):
     assert {key: again[key] for key in KEYS} == first
     indexed("index", write([{"id": "r6", "text": "Another toy."}], "more.jsonl"))
     ran = indexed("cluster", "--saved", "mine")
-    assert "1 documents are new; 0 of them fit none" in ran.err
+    assert "1 new document, 0 of which fit no cluster." in ran.err
     assert "  3  toy  2 documents (2 of 6)" in ran.out
 
 

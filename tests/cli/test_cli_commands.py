@@ -190,7 +190,7 @@ def test_embed_gives_a_row_per_line_in_order_under_its_instruction(run, fake, wr
     lines = [*LINES, "a kettle\u2028, a\x85lamp\x0b"]  # a newline alone ends a line
     data = (start + end.join(lines)).encode()
     argv = ["embed", write(data, "lines.txt") if source != "-" else "-", "-o", "v.npy", "--instruction", PRODUCT]
-    assert run(*argv, stdin=data).out == "7 vectors of 7 dimensions were written to v.npy.\n"
+    assert run(*argv, stdin=data).out == "Wrote 7 vectors of 7 dimensions to v.npy.\n"
     np.testing.assert_array_equal(np.load("v.npy"), KeywordEncoder().encode(lines, instruction=PRODUCT))
 
 
@@ -226,7 +226,7 @@ def test_status_shows_views_runs_and_size(indexed):
 def test_a_deleted_document_is_gone_from_every_view_at_once(indexed):
     indexed("search", "kettle", "--instruction", PRODUCT)
     ran = indexed("delete", "r1", "r9", "r2", "r1")
-    assert (ran.code, ran.out, ran.err) == (0, "2 deleted.\n", "1 ids were not found, such as 'r9'.\n")
+    assert (ran.code, ran.out, ran.err) == (0, "2 deleted.\n", "Not found: 1 id, such as 'r9'.\n")
     for instruction in ("", PRODUCT):
         assert set(ids(indexed("search", "kettle", "--instruction", instruction, "--json"))) == {"r3", "r4", "r5"}
 

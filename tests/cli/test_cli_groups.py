@@ -31,7 +31,7 @@ def test_categories_are_saved_corrected_and_learned_from(indexed, write, tmp_pat
     assert [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()] == [
         {"text": "The toy broke.", "question": PRODUCT, "answer": "lamp"}
     ]
-    assert "1 rows for `retriever finetune` were written to rows.jsonl" in ran.err
+    assert "Wrote 1 row for `retriever finetune` to rows.jsonl" in ran.err
 
 
 def test_a_file_of_categories_and_several_of_them(indexed, tmp_path):

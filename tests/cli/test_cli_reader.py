@@ -35,7 +35,7 @@ def test_a_reader_answers_a_search_and_stays(indexed, model, name):
     assert ran.code == 0, ran.err
     assert "[lamp]" in ran.out.splitlines()[0]
     assert "read under the question: 5 of 5" in ran.err
-    assert "A language model was sent 8 texts" in ran.err  # and three of them answers, to judge
+    assert "Sent 8 texts to a language model" in ran.err  # and three of them answers, to judge
     calls = len(model.requests)
     again = indexed("search", "kettle", "--instruction", WHO, "-k", "1", "--no-judge")
     assert "[kettle]" in again.out
@@ -75,7 +75,7 @@ def test_few_different_answers_are_groups_and_what_says_nothing_is_the_last(inde
         "  4  not said  2 documents (2 of 5)",
     ]
     assert f"All 5 texts were read by {name}." in ran.err
-    assert "A language model was sent 5 texts: about" in ran.err
+    assert "Sent 5 texts to a language model: about" in ran.err
     calls = len(model.requests)
     found = indexed("cluster", "--instruction", WHO, "--json").document
     assert (found["made"], found["written_by"], found["fault"]) == ("answers", None, None)
@@ -137,7 +137,7 @@ def test_a_cluster_of_a_sample_names_the_search_that_reads_more_of_it(indexed, n
     said = next(line for line in ran.err.splitlines() if line.startswith("More of the first, "))
     program, *command = shlex.split(said.partition(": ")[2])
     assert program == "retriever"
-    assert "A language model was sent 4 texts: about" in indexed(*command).err
+    assert "Sent 4 texts to a language model: about" in indexed(*command).err
     assert "More of" not in indexed("cluster", "--instruction", WHO, "-k", "2").err
 
 
@@ -148,10 +148,10 @@ def test_limits_are_those_of_the_settings_and_options_go_before_them(indexed, na
     asked = [*command, "--instruction", WHO, "--reader", name]
     ran = indexed(*asked)
     assert ran.code == 0, ran.err
-    assert "A language model was sent 2 texts: about" in ran.err
+    assert "Sent 2 texts to a language model: about" in ran.err
     assert "A limit left 3 texts unread." in ran.err
-    assert "A language model was sent 0 texts: about" in indexed(*asked, "--max-texts", "5", "--max-minutes", "0").err
-    assert "A language model was sent 1 text: about" in indexed(*asked, "--max-texts", "3").err
+    assert "Sent 0 texts to a language model: about" in indexed(*asked, "--max-texts", "5", "--max-minutes", "0").err
+    assert "Sent 1 text to a language model: about" in indexed(*asked, "--max-texts", "3").err
     assert indexed(*asked, "--max-texts", "5", "--json").code == 0
     assert indexed("answers", "--instruction", WHO, "--json").document["status"]["answers"] == 5
     settings.write_text("[reading]\nmax_text = 2\n")
@@ -161,7 +161,7 @@ def test_limits_are_those_of_the_settings_and_options_go_before_them(indexed, na
 def test_a_limit_of_a_day_holds_over_commands(indexed, model, name, tmp_path):
     (tmp_path / "indexes" / "settings.toml").write_text("[day]\nmax_texts = 2\n")
     asked = ["search", "lamp", "--instruction", WHO, "--reader", name]
-    assert "A language model was sent 2 texts: about" in indexed(*asked).err
+    assert "Sent 2 texts to a language model: about" in indexed(*asked).err
     calls = len(model.requests)
     assert "A limit left 3 texts unread." in indexed(*asked, "--max-texts", "5").err
     assert len(model.requests) == calls
@@ -170,7 +170,7 @@ def test_a_limit_of_a_day_holds_over_commands(indexed, model, name, tmp_path):
 def test_two_questions_are_read_for_a_comparison(indexed, name):
     ran = indexed("compare", "--instruction", WHO, "--instruction", "What else?", "-k", "2", "--reader", name)
     assert ran.code == 0, ran.err
-    assert "A language model was sent 16 texts" in ran.err  # three answers of each question for categories
+    assert "Sent 16 texts to a language model" in ran.err  # three answers of each question for categories
     assert "0 of 5 documents are in another cluster" in ran.err
 
 
@@ -248,7 +248,7 @@ def test_a_search_whose_reader_is_away_shows_what_is_stored_and_says_so(indexed,
         ran = indexed("search", "lamp", "--instruction", WHO)
         assert ran.code == 0 and "[lamp]" in ran.out
         assert ran.err.count("The reader cannot be asked: ") == 1
-        assert "was sent" not in ran.err
+        assert "Sent " not in ran.err
         assert indexed("search", "lamp", "--instruction", WHO, "--json").document["reader_fault"]
 
 
@@ -280,7 +280,7 @@ def test_index_reads_new_texts_for_the_questions_that_are_named_alone(indexed, m
     assert indexed("index", write([{"id": "r6", "text": "The lamp fell."}])).code == 0
     assert len(model.requests) == calls
     ran = indexed("index", write([{"id": "r7", "text": "The knife is dull."}]), "--read", WHO)
-    assert ran.code == 0 and "A language model was sent 2 texts: about" in ran.err
+    assert ran.code == 0 and "Sent 2 texts to a language model: about" in ran.err
     assert indexed("answers", "--instruction", WHO, "--json").document["answered_by"] == {name: 7}
     ran = indexed("index", write([{"id": "r8", "text": "The toy."}]), "--read", "What else?")
     assert ran.code == 2 and ran.out.startswith("Documents: 1 added")  # that is done, and said
@@ -292,14 +292,14 @@ def test_refused_texts_are_counted_with_the_reason_and_asked_about_again_on_requ
     loads(monkeypatch, fake)
     asked = ["search", "lamp", "--instruction", WHO]
     ran = indexed(*asked, "--reader", fake.name)
-    assert "A language model was sent 6 texts: about" in ran.err
+    assert "Sent 6 texts to a language model: about" in ran.err
     assert "2 texts got no answer: The model or its server refused to answer. (2)" in ran.err
     assert indexed("answers", "--instruction", WHO).err == f"3 of 5 texts have an answer: 3 by {fake.name}.\n"
     fake.silent.clear()
     indexed(*asked)
     assert len(fake.asked) == 5
     assert "2 refused texts can be asked about again" in indexed("answers", "--instruction", WHO, "--again").err
-    assert "A language model was sent 2 texts: about" in indexed(*asked).err
+    assert "Sent 2 texts to a language model: about" in indexed(*asked).err
     assert fake.asked[5:] == ["The kettle broke.", "The toy broke."]
 
 

@@ -7,7 +7,9 @@ from replay_server import forget_endpoints
 from retriever.encoders import catalog
 from retriever.encoders.answers import places
 from retriever.encoders.remote.served import PROBES
+from retriever.encoders.self_check import TRIPLES
 
+EXAMPLES = [text for triple in TRIPLES for text in (triple.anchor, triple.near, triple.far)]
 load = catalog.load_encoder
 
 
@@ -45,17 +47,33 @@ def test_an_index_takes_an_endpoint_as_its_base_encoder(remote, model):
     assert ran.code == 0, ran.err
     assert "5 added" in ran.out
     assert f"{model.name}: no prompts are known" in ran.err
-    assert "The encoder's endpoint was sent 5 texts, queries and probes included." in ran.err
+    assert "Sent 5 texts to the encoder's endpoint: about" in ran.err
     assert f"base encoder {model.name}, fingerprint " in remote("status").out
     model.requests.clear()
     ran = remote("search", "kettle", "-k", "1")
     assert "kettle" in ran.out
     assert sorted(model.texts) == sorted([*PROBES, "kettle"])
-    assert "The encoder's endpoint was sent 9 texts" in ran.err
+    assert "Sent 9 texts to the encoder's endpoint" in ran.err
     model.requests.clear()
     assert "kettle" in remote("search", "kettle", "--mode", "lexical").out
     assert remote("index", "corpus.jsonl").out.startswith("Documents: 5 unchanged")
     assert model.requests == []
+
+
+def test_a_model_that_ranks_nothing_is_named_when_an_index_takes_it_and_a_good_one_is_not(remote, model):
+    ran = remote("index", "corpus.jsonl", "--base", f"{model.name},query=ask: ,document=text: ")
+    assert f"ranks 3 of {len(TRIPLES)} plain English examples wrongly: its prompts (http:URL#MODEL,query=" in ran.err
+    asked = [f"ask: {triple.anchor}" for triple in TRIPLES]
+    told = [f"text: {text}" for triple in TRIPLES for text in (triple.near, triple.far)]
+    assert {*asked, *told} <= set(model.texts)
+    model.requests.clear()
+    remote("search", "kettle")
+    assert not {*asked, *told} & set(model.texts)
+    meaning = {text: place for place, triple in enumerate(TRIPLES) for text in (triple.anchor, triple.near)}
+    model.vector = lambda text: [float(place == meaning.get(text.strip(), 3)) for place in range(4)]
+    ran = remote("models", "show", model.name)
+    assert "wrongly" not in ran.err and model.name in ran.out
+    assert set(EXAMPLES) <= set(model.texts)
 
 
 def test_a_host_is_allowed_by_yes_and_by_nothing_else(remote, elsewhere, tmp_path, monkeypatch):
@@ -112,11 +130,11 @@ def test_a_limit_of_a_run_is_wrong_usage_that_keeps_what_is_stored(remote, model
     corpus = write(rows, "rows.jsonl")
     ran = remote("index", corpus, "--base", model.name, "--max-texts", "40")
     assert ran.failed_with(2, "The limit of 40 texts of a reading is reached", "--max-texts")
-    stored = len(model.answered) - len(PROBES)
+    stored = len(model.answered) - len(PROBES) - len(EXAMPLES)
     assert 0 < stored <= 40
     ran = remote("index", corpus)
     assert f"{100 - stored} added, {stored} unchanged" in ran.out
-    paid = [text for text in model.answered if text not in PROBES]
+    paid = [text for text in model.answered if text not in {*PROBES, *EXAMPLES}]
     assert len(set(paid)) == len(paid) == 100
 
 

@@ -26,6 +26,7 @@ def test_hits_are_shown_in_the_order_of_the_reranker_which_is_named(indexed, sco
     assert next(line.split()[1] for line in ran.out.splitlines() if not line.startswith("     ")) == "r2"
     assert f"reranked by {scorer.name}" in ran.err
     assert "reranked 19.000, score " in ran.out
+    assert "Sent 5 texts to a reranker: about " in ran.err
     document = search(indexed, scorer, "--json").document
     assert [hit["id"] for hit in document["hits"]] == sorted(
         [hit["id"] for hit in document["hits"]], key=TEXT_LENGTHS.index

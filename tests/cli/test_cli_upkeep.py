@@ -119,7 +119,7 @@ def test_embed_on_a_full_disk_leaves_no_half_file(tmp_path, write):
 def test_a_whole_index_is_exit_0(indexed):
     found = indexed("verify", "--deep", "--json").document
     assert (found["whole"], found["findings"], found["files"], found["embedded"]) == (True, [], 1, 5)
-    assert indexed("verify").out.startswith("indexes/default: no damage found (1 FAISS files checked, ")
+    assert indexed("verify").out.startswith("indexes/default: no damage found (1 FAISS file checked, ")
     assert indexed("repair").out == "indexes/default is intact; 1 vector indexes were built.\n"
 
 
@@ -153,7 +153,7 @@ def test_an_index_travels_as_one_file(indexed, tmp_path):
     made = indexed("export", "reviews.tar", "--json").document
     assert (made["archive"], made["manifest"]["documents"]) == ("reviews.tar", 5)
     assert indexed("export", "reviews.tar").failed_with(2, "reviews.tar exists already")
-    assert "5 documents, 1 views" in indexed("import", "reviews.tar", "--index", "there").out
+    assert "5 documents, 1 view" in indexed("import", "reviews.tar", "--index", "there").out
     assert indexed("search", "kettle", "--index", "there", "--json").document["hits"] == before
     assert indexed("verify", "--deep", "--index", "there").code == 0
     assert indexed("import", "none.tar", "--index", "else", "--json").failed_with(1, "none.tar cannot be imported")
@@ -193,7 +193,7 @@ def test_no_workers_are_wrong_usage(indexed):
 
 def test_parquet_goes_out_and_comes_back(indexed):
     ran = indexed("export", "out", "--to", "parquet")
-    assert ran.out.startswith("out: 5 documents, 1 views, ")
-    assert indexed("import", "out", "--index", "again").out.startswith("again: 5 documents, 1 views, exported ")
+    assert ran.out.startswith("out: 5 documents, 1 view, ")
+    assert indexed("import", "out", "--index", "again").out.startswith("again: 5 documents, 1 view, exported ")
     assert indexed("status", "--index", "again", "--json").document["documents"] == 5
     assert indexed("export", "out", "--to", "parquet").failed_with(2, "out exists already.")

@@ -86,6 +86,17 @@ def test_an_index_loads_the_encoder_of_a_package_again(install, tmp_path):
         assert [hit.score for hit in index.search("toy", mode="dense").hits] == [1, 1]
 
 
+def test_an_index_whose_encoder_came_with_a_package_that_is_gone_says_what_to_install(install, tmp_path):
+    about = install("some-ones", {"ones": "Ones"}, ENCODER)
+    with Index(tmp_path / "index", encoder=load_encoder("ones:big"), plain="none") as index:
+        index.add(documents("toy", "lamp"))
+    (about / "entry_points.txt").unlink()
+    with Index(tmp_path / "index") as index, pytest.raises(EncoderError, match="made by ones:big") as raised:
+        index.search("toy", mode="dense")
+    assert raised.value.hint.startswith("Install the package that brings it, or `retriever reembed")
+    assert "Put it back" not in raised.value.hint and "checkpoint folder" not in raised.value.hint
+
+
 def test_plugins_are_listed_and_nothing_of_them_is_imported(install):
     install("broken", {"broken": "Encoder"}, "raise RuntimeError('imported')")
     entries = named()

@@ -4,7 +4,7 @@ import shutil
 import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
-from tiny_families import FAMILIES, SEARCH
+from tiny_families import FAMILIES, PROMPTS, SEARCH
 from tiny_models import edit_json
 
 from retriever import load_encoder
@@ -22,15 +22,6 @@ from retriever.serving.batching import BatchQueue, QueuedEncoder
 
 TEXTS = ["the toy broke", "kettle boils water fast, and it is heavy", "x", "a sharp knife " * 30]
 
-PROMPTS = {
-    "qwen3-embedding": (f"Instruct: {SEARCH}\nQuery:", ""),
-    "embedding-gemma": ("task: search result | query: ", "title: none | text: "),
-    "e5": ("query: ", "passage: "),
-    "bge": ("Represent this sentence for searching relevant passages: ", ""),
-    "multilingual-e5": ("query: ", "passage: "),
-    "nomic": ("search_query: ", "search_document: "),
-    "e5-mistral": (f"Instruct: {SEARCH}\nQuery: ", ""),
-}
 ORIGINS = {
     "qwen3-embedding": "registered in its config_sentence_transformers.json",
     "embedding-gemma": "registered in its config_sentence_transformers.json",
@@ -40,19 +31,6 @@ ORIGINS = {
     "nomic": "Nomic Embed, by its architecture",
     "e5-mistral": "registered in its config_sentence_transformers.json",
 }
-
-
-@pytest.fixture(scope="module")
-def family(tmp_path_factory):
-    """Build a family's tiny model, once."""
-    built = {}
-
-    def get(name):
-        if name not in built:
-            built[name] = FAMILIES[name](tmp_path_factory.mktemp("family"))
-        return built[name]
-
-    return get
 
 
 def stock(folder):

@@ -1,8 +1,11 @@
 import numpy as np
 import pytest
+from embedding_server import EmbeddingModel, serving_embeddings
 from index_fakes import FAULT, MOOD, PRODUCT, FakeEncoder, RichEncoder, documents
 
+from retriever import load_encoder
 from retriever.core.protocols import Encoder
+from retriever.encoders.answers import places
 from retriever.evaluation.run import bench
 from retriever.evaluation.run.bench import LEAST_QUERIES, MOST_VIEWS, IndexSearchPath, RememberingEncoder
 from retriever.workspace import Index
@@ -166,3 +169,17 @@ def test_an_indexing_that_failed_is_done_again(tmp_path):
         encoder._fail_at = 0
         found = search(CORPUS, QUERIES, instructions=[""] * 4, mode="dense", k=6)
         assert list(found[0]) == expected(QUERIES[0])
+
+
+def test_an_endpoint_that_is_named_to_be_measured_gets_the_texts(tmp_path, monkeypatch):
+    monkeypatch.setattr(places, "is_loopback", lambda host: False)
+    monkeypatch.setenv(places.ALLOW_HTTP, "1")
+    monkeypatch.setenv("RETRIEVER_CONFIG", str(tmp_path / "config"))
+    model = EmbeddingModel()
+    with serving_embeddings(model) as url:
+        encoder = RememberingEncoder(load_encoder(f"http:{url}#tiny"))
+        with IndexSearchPath(encoder, folder=tmp_path) as search:
+            found = search(CORPUS, QUERIES, instructions=["", MOOD, MOOD, FAULT], mode="dense", k=6)
+    assert [len(ranking) for ranking in found] == [6] * 4
+    assert {*(document.text for document in CORPUS), f"{MOOD} {QUERIES[1]}"} <= set(model.texts)
+    assert not (tmp_path / "config").exists()

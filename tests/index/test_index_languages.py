@@ -17,8 +17,7 @@ from retriever.index.upkeep.archive import export_index, import_index
 from retriever.index.upkeep.export import export_parquet, import_parquet
 from retriever.index.upkeep.repair import repair
 from retriever.index.upkeep.verify import verify
-from retriever.index.verdicts.judging import of_language
-from retriever.index.verdicts.stored import Judgement
+from retriever.index.verdicts.stored import Judgement, of_language
 from retriever.store.database import DATABASE
 from retriever.workspace import Index
 

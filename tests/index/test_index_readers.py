@@ -256,7 +256,7 @@ def test_upkeep_takes_the_encoders_that_the_index_was_given_as_objects(tmp_path)
         with sqlite3.connect(tmp_path / "index" / DATABASE) as database:
             database.execute("DELETE FROM vectors WHERE content_id = 1")
         mended = index.upkeep.repair()
-        assert (sorted(mended.rebuilt)[:2], mended.lost) == (["1 vectors of view 1", "1 vectors of view 2"], [])
+        assert (sorted(mended.rebuilt)[:2], mended.lost) == (["1 vector of view 1", "1 vector of view 2"], [])
         assert index.upkeep.verify(deep=True).findings == []
         with pytest.raises(UsageError, match="embedded with"):  # both encoders are known, and already the index's
             index.upkeep.reembed(question)

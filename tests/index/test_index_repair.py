@@ -63,7 +63,7 @@ def test_a_vector_of_another_text_or_view_is_made_anew(whole, where, column, bit
     damaged(whole, "vectors", where, column, bit)
     encoder = FakeEncoder()
     done = repair(whole, load=gives(lambda: encoder))
-    assert (done.rebuilt, done.lost) == (["SQLite's indexes", f"1 vectors of view {where[10]}"], [])
+    assert (done.rebuilt, done.lost) == (["SQLite's indexes", f"1 vector of view {where[10]}"], [])
     assert [text for text, _ in encoder.read] == [TEXTS[1]]
     assert verify(whole, deep=True, load=gives(FakeEncoder)).findings == []
     assert answers(whole) == expected
@@ -109,7 +109,7 @@ def test_a_document_of_another_text_or_name_is_taken_out_and_named(whole, column
 def test_a_row_in_quarantine_of_an_unknown_run_is_taken_out_and_named(whole):
     expected = answers(whole)
     damaged(whole, "quarantine", "document_id = 'bad'", "run_id", 0)
-    assert repair(whole, load=gives(FakeEncoder)).lost == ["1 rows in quarantine: their run is unknown"]
+    assert repair(whole, load=gives(FakeEncoder)).lost == ["1 row in quarantine of an unknown run"]
     assert verify(whole, deep=True, load=gives(FakeEncoder)).findings == []
     assert answers(whole) == expected
 
@@ -162,10 +162,10 @@ def test_what_could_not_be_embedded_is_named_and_embedded_by_the_next_repair(who
     before = answers(whole)
     damaged(whole, "vectors", f"view_id = {view} AND content_id = 2", "vector", 3)
     assert repair(whole, load=gives(gone)).lost == [
-        f"1 vectors of view {view}: the encoder does not load (The model is gone.); put it back and repair again"
+        f"1 vector of view {view}: the encoder does not load (The model is gone.); put it back and repair again"
     ]
-    assert [found.problem for found in verify(whole).findings] == ["lacks the vectors of 1 texts"] * (view == 1)
-    assert repair(whole, load=gives(FakeEncoder)).rebuilt == [f"1 vectors of view {view}"]
+    assert [found.problem for found in verify(whole).findings] == ["lacks the vectors of 1 text"] * (view == 1)
+    assert repair(whole, load=gives(FakeEncoder)).rebuilt == [f"1 vector of view {view}"]
     assert verify(whole, deep=True, load=gives(FakeEncoder)).whole
     assert answers(whole) == before
 
@@ -173,7 +173,7 @@ def test_what_could_not_be_embedded_is_named_and_embedded_by_the_next_repair(who
 def test_another_encoder_under_the_same_name_makes_no_view_of_its_own(whole):
     damaged(whole, "vectors", "view_id = 2 AND content_id = 2", "vector", 3)
     (lost,) = repair(whole, load=gives(lambda: FakeEncoder("other"))).lost
-    assert lost.startswith("1 vectors of view 2: the encoder does not load")
+    assert lost.startswith("1 vector of view 2: the encoder does not load")
     with Index(whole, encoder=FakeEncoder()) as index:
         assert [view.view for view in index.views()] == [1, 2, 3]
 
@@ -274,7 +274,7 @@ def test_a_row_of_any_table_that_refers_to_nothing_is_taken_out(whole, tmp_path)
         shutil.copytree(whole, path)
         with closing(sqlite3.connect(path / DATABASE)) as database, database:
             put_orphan(database, table, column)
-        assert f"1 rows of {table} refer to a missing row" in str(verify(path).findings), path
+        assert f"1 row of {table} without the row referred to" in str(verify(path).findings), path
         with pytest.raises(IndexDamagedError):
             export_index(path, tmp_path / "refused.tar")
         repair(path, load=gives(FakeEncoder))

@@ -181,11 +181,11 @@ def test_an_endpoint_that_dies_and_one_that_is_gone_leave_the_hits_in_their_orde
     assert "cannot be reached" in str(search(index, rerank=scorer.name).rerank_fault)
     with reranking(Scorer()) as gone:
         pass
-    before = index.teaching.spent.texts, index.status().sent
+    before = index.teaching.spent.reranked, index.status().sent
     result = search(index, rerank=gone)
     assert result.ids == search(index).ids
     assert "cannot be reached" in str(result.rerank_fault)
-    assert (index.teaching.spent.texts, index.status().sent) == before
+    assert (index.teaching.spent.reranked, index.status().sent) == before
 
 
 def test_a_host_that_nobody_allowed_gets_nothing(make):
@@ -194,14 +194,14 @@ def test_a_host_that_nobody_allowed_gets_nothing(make):
     assert result.ids == search(index).ids
     assert isinstance(result.rerank_fault, ConsentError)
     assert result.rerank_fault.host == "scores.example"
-    assert index.teaching.spent.texts == 0
+    assert index.teaching.spent.reranked == 0
     assert index.teaching.place("http:https://scores.example/v1#tiny").host == "scores.example"
 
 
 def test_texts_and_tokens_that_are_sent_count_towards_the_limits(make, scorer):
     index = make(limits=ReadingLimits(texts=5))
     assert search(index, rerank=scorer.name).reranked_by
-    assert index.teaching.spent.texts == 5
+    assert index.teaching.spent.reranked == 5
     assert index.teaching.spent.tokens > 0
     second = search(index, "lamp", rerank=scorer.name)
     assert isinstance(second.rerank_fault, ReadingLimitError)
@@ -292,7 +292,7 @@ def test_a_cross_encoder_on_this_machine_orders_the_hits(make, tiny):
     assert {hit.document.id: hit.rerank_score for hit in result.hits} == pytest.approx(expected, abs=1e-6)
     assert list(result.ids) == sorted(USUAL, key=lambda id: -expected[id])
     assert len(set(expected.values())) == 5
-    assert index.teaching.spent.texts == 0
+    assert index.teaching.spent.reranked == 0
 
 
 def test_kept_scores_of_a_cross_encoder_need_no_model_until_its_files_change(make, tiny, tmp_path, monkeypatch):

@@ -102,7 +102,7 @@ def test_tuned_vectors_are_left_lacking_where_the_reader_does_not_load(tuned, pa
 
     (lost,) = repair(path, load=gone).lost
     assert lost.endswith("the encoder does not load (It is gone.); put it back and repair again")
-    assert [one.problem for one in verify(path).findings] == ["lacks 1 texts of what it is made of"]
+    assert [one.problem for one in verify(path).findings] == ["lacks 1 text of what it is made of"]
     repair(path, load=LOAD)
     assert is_good(search(path)[0])
 

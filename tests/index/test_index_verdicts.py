@@ -11,6 +11,7 @@ from retriever.core.similarity import normalise
 from retriever.core.types import Document, Encoded
 from retriever.core.verdicts import Verdict, verdict_of
 from retriever.core.words import is_fragment
+from retriever.index.indexing import IndexingOptions
 from retriever.index.verdicts import arithmetic, judging
 from retriever.index.verdicts.features import TOPICS, by_topic, features_of, meanings
 from retriever.index.verdicts.measured import MEASURED, Measured, Weight, measured_of
@@ -407,3 +408,19 @@ def test_likeness_by_hand():
     assert arithmetic.likeness(one, other) == pytest.approx(-0.5)
     assert arithmetic.likeness(one, np.ones((4, 4))) == 0
     assert arithmetic.likeness(np.ones((4, 4)), np.ones((4, 4))) == 1
+
+
+@pytest.mark.parametrize("name", ["pretrained:reader", "reader"])
+def test_a_verdict_is_doubted_in_another_language_and_back_in_english_without_a_text_being_read(opened, name):
+    encoder = Reader(name)
+    index = opened(encoder, instructions=[ASKED])
+
+    def spoken(code):
+        index.add(documents(), options=IndexingOptions(language=code))
+        (view,) = [view for view in index.views() if view.instruction == ASKED]
+        return view.verdict.level, view.verdict.language
+
+    encoder.asked.clear()
+    doubted = ("unclear", "French") if name.startswith("pretrained:") else ("followed", "")
+    assert [spoken("en"), spoken("fr"), spoken("en")] == [("followed", ""), doubted, ("followed", "")]
+    assert encoder.asked == []

@@ -86,7 +86,7 @@ def test_a_flipped_vector_is_refused_and_made_anew(whole):
     encoder = FakeEncoder()
     done = repair(whole, load=gives(lambda: encoder))
     assert encoder.read == [("lamp sad", MOOD)]
-    assert done.rebuilt == ["1 vectors of view 2"]
+    assert done.rebuilt == ["1 vector of view 2"]
     assert names(whole, deep=True) == []
     assert answers(whole) == expected
 

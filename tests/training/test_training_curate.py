@@ -151,8 +151,8 @@ def test_the_first_expert_mines_negatives_behind_the_rows_own():
     # Above the median, at 50 degrees, are the first two rows; each other's answer is over the margin.
     assert [one.negatives for one in done.rows] == [("mine",), ()]
     assert done.steps[-1].notes == [
-        "1 negatives for 1 rows, mined by near",
-        "2 candidates over 95% of the right answer's similarity were skipped",
+        "1 negative for 1 row, mined by near",
+        "skipped 2 candidates over 95% of the right answer's similarity",
     ]
     far = TableEncoder(angles | {"answer 0": 10, "answer 1": 40, "answer 2": 50, "answer 3": 60, "answer 4": 70})
     done = curate(rows, {"far": far}, CurationOptions(mining=MiningOptions(count=2)))

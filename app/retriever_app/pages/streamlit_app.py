@@ -4,7 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from retriever_app import resources, state
+from retriever_app import reading, resources, state
 from retriever_app.components import show_attempt, showing_problems
 
 # Folder beside this file, which is also the path in the URL: title and icon, in the order of the navigation.
@@ -32,5 +32,6 @@ resources.reading_on()  # begins with the first page
 resources.choose_index()
 with showing_problems():
     show_attempt()
+    reading.permit_encoders()
     page.run()
 state.end()

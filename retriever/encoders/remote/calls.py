@@ -16,6 +16,7 @@ from anyio.from_thread import start_blocking_portal
 from retriever.core.door import Door
 from retriever.core.errors import EncoderError, EndpointError
 from retriever.core.similarity import normalise
+from retriever.core.text import counted
 from retriever.core.types import JSON, Embeddings
 from retriever.encoders.answers.exchange import ReplyError, connected, fetch, usage_of
 from retriever.encoders.answers.patience import call_seconds, pace_at, patiently
@@ -231,7 +232,7 @@ class Caller:
         if not isinstance(data, list) or not all(isinstance(row, dict) for row in data):
             raise ReplyError(200, str(made)[:300])
         if len(data) != texts:
-            raise self._wrong(f"{len(data)} vectors for {texts} texts")
+            raise self._wrong(f"{counted(len(data), 'vector')} for {counted(texts, 'text')}")
         if [row.get("index", place) for place, row in enumerate(data)] != list(range(texts)):
             raise self._wrong("vectors in another order than that of the texts")
         try:

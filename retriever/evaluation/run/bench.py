@@ -13,15 +13,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retriever.core.contexts import Closing
+from retriever.core.door import Door
 from retriever.core.fingerprint import content_hash
 from retriever.core.protocols import Encoder, WrappedEncoder
 from retriever.core.requests import SearchRequest
-from retriever.core.types import Document, Embeddings, Encoded
+from retriever.core.text import counted
+from retriever.core.types import JSON, Document, Embeddings, Encoded
 from retriever.evaluation.suites import ScoredIds, SearchMode
 from retriever.index.encoding import view_key
 from retriever.index.opened import opened as index_opened
@@ -54,20 +57,22 @@ class RememberingEncoder(WrappedEncoder):
     """An encoder that keeps every vector it has made, by view and text, as long as it lives.
 
     Words are not kept, and none are given: an evaluation needs none, and asking for them costs a pass of its own.
-    ``on_progress`` is called after every chunk of texts embedded.
+    ``on_progress`` is called after every chunk of texts embedded. A model behind an endpoint gets the texts, since it
+    was named to be measured with them.
     """
 
     def __init__(self, encoder: Encoder, *, on_progress: Callable[[EmbeddingProgress], None] | None = None) -> None:
         super().__init__(encoder)
         self._on_progress = on_progress
         self._vectors: dict[ViewKey, dict[str, NDArray[np.float32]]] = defaultdict(dict)
+        self._queries: dict[str, dict[str, NDArray[np.float32]]] = defaultdict(dict)  # by instruction
         self._key = cache(partial(view_key, encoder))
         self._cut: set[str] = set()
 
     @property
     def notes(self) -> list[str]:
         """A note on how many of the texts embedded were cut."""
-        return [f"{len(self._cut)} texts were cut to the encoder's limit."] if self._cut else []
+        return [f"The encoder's limit cut {counted(len(self._cut), 'text')}."] if self._cut else []
 
     def encode_views(
         self,
@@ -88,6 +93,23 @@ class RememberingEncoder(WrappedEncoder):
         if on_tokens is not None:
             on_tokens(sum(self.count_tokens(texts)))
         return [Encoded(self._rows(key, texts), [[] for _ in texts]) for key in keys]
+
+    def encode_queries(self, queries: Sequence[str], *, instruction: str = "") -> Embeddings:
+        """Embed what is not kept; queries are texts unless the encoder has prompts."""
+        if not self.spec.prompts:
+            return super().encode_queries(queries, instruction=instruction)
+        kept = self._queries[instruction.strip()]
+        if missing := [query for query in dict.fromkeys(queries) if query not in kept]:
+            kept.update(zip(missing, self._encoder.encode_queries(missing, instruction=instruction), strict=True))
+        return np.array([kept[query] for query in queries], dtype=np.float32).reshape(len(queries), self.dim)
+
+    def through(self, door: Door) -> Self:
+        """Return this encoder, which sends texts as the encoder that was named to be measured does."""
+        return self
+
+    def known_as(self, description: Mapping[str, JSON]) -> Self:
+        """Return this encoder, which made what is described."""
+        return self
 
     def _read(self, missing: Mapping[tuple[ViewKey, ...], list[str]], instruction_of: Mapping[ViewKey, str]) -> None:
         """Embed the texts that lack vectors of some views, the longest first, and keep what comes of it."""
@@ -138,6 +160,8 @@ class IndexSearchPath(Closing):
     - Otherwise, as where every query has its own: queries are read under their instruction and compared with the base
       view, whose documents are read under the default instruction. This is how InstructIR and FollowIR are run.
 
+    An encoder that follows instructions in queries has no views of instructions, and searches the base view.
+
     In mode auto every query is searched by itself, since the searcher chooses one mode for all queries of a request.
     What is written to the folder, by default the system's for temporary files, is removed by `close`.
     """
@@ -166,12 +190,13 @@ class IndexSearchPath(Closing):
             groups.setdefault(instruction.strip(), []).append(row)
         distinct = [key for key in groups if key]
         completes = mode != "lexical" and len(distinct) <= MOST_VIEWS and len(queries) >= LEAST_QUERIES * len(distinct)
-        index = self._index(documents, distinct if completes else [])
+        in_queries = self._encoder.spec.prompts.instructed
+        index = self._index(documents, distinct if completes and not in_queries else [])
         rankings: list[ScoredIds] = [()] * len(queries)
         for instruction, rows in groups.items():
             for together in [rows] if mode != "auto" else [[row] for row in rows]:
                 requests = [SearchRequest(queries[row], instruction=instruction, k=k, mode=mode) for row in together]
-                for row, ranking in zip(together, self._search(index, requests, completes), strict=True):
+                for row, ranking in zip(together, self._search(index, requests, completes or in_queries), strict=True):
                     rankings[row] = ranking
         return rankings
 

@@ -40,6 +40,7 @@ class MtebEncoder:
 
     Queries, and the texts of tasks without queries, are read under the task's instruction. Documents are read under
     the default one, unless the task's prompt has an entry for them: this is how mteb compares instructed embedders.
+    An encoder with prompts of its own reads queries behind those of queries, and all other texts as documents.
     """
 
     def __init__(self, encoder: Encoder) -> None:
@@ -74,7 +75,7 @@ class MtebEncoder:
             own = batch["text"] if given is None else batch["query"]
             texts += own
             instructions += [task_instruction(task_metadata, kind)] * len(own) if given is None else list(given)
-        return encode_each(self.encoder, texts, instructions)
+        return encode_each(self.encoder, texts, instructions, queries=kind == _QUERY)
 
     def similarity(self, embeddings1: ArrayLike, embeddings2: ArrayLike) -> NDArray[np.float32]:
         """Return the (n, m) cosines of the rows of one array with those of another."""

@@ -132,6 +132,7 @@ class Asker:
                 return kind.validate_json(known), ""
         answerer = self._allowed(name)
         self._begin(texts, budget)
+        budget.spent.texts += texts
         try:
             checked, refused = send_twice(answerer, call, spend=budget)
         finally:
@@ -153,23 +154,23 @@ class Asker:
         self._require_allowed(reranker.place)
         self._begin(len(texts), budget)
         before, sent = budget.spent.tokens, len(texts)
+        budget.spent.reranked += sent
         try:
             return reranker.score(query, texts, spend=budget)
         except EncoderError:
             if budget.spent.tokens == before:  # nothing was read there
-                budget.spent.texts -= sent
+                budget.spent.reranked -= sent
                 sent = 0
             raise
         finally:
             budget.save(sent)
 
     def _begin(self, texts: int, budget: Budget) -> None:
-        """Count so many texts as sent, or raise ReadingLimitError where a limit leaves no room for them."""
-        room = budget.room(budget.spent.texts)
+        """Begin the minutes of a reading, or raise ReadingLimitError where a limit leaves no room for so many texts."""
+        room = budget.room(budget.spent.texts + budget.spent.reranked)
         if room is not None and texts > room:
             raise ReadingLimitError("A limit of texts is reached.", hint=KEPT_HINT)
         budget.begin()
-        budget.spent.texts += texts
 
     def _allowed(self, name: str) -> "Answerer":
         """Return a language model that may get texts of the index."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from retriever.core.errors import InputError, ReadingLimitError, UsageError
 from retriever.core.files import read_toml
+from retriever.core.text import counted
 from retriever.store.database import Store
 
 if TYPE_CHECKING:
@@ -66,11 +67,12 @@ class ReadingLimits:
 
 @dataclass(slots=True)
 class Spent:
-    """The texts and tokens that language models and encoders were sent so far.
+    """What was asked of language models so far, and sent to encoders and rerankers.
 
     Attributes:
         texts: that were answered, or cannot be.
         embedded: texts that were sent to an encoder's endpoint, queries and probes too.
+        reranked: texts that were sent to a reranker's endpoint.
         tokens: sent and received, about; probes and calls about answers too.
         unread: texts that were not answered because a limit was reached.
         failures: texts without an answer, by the reason.
@@ -78,6 +80,7 @@ class Spent:
 
     texts: int = 0
     embedded: int = 0
+    reranked: int = 0
     tokens: int = 0
     unread: int = 0
     failures: "dict[Unread, int]" = field(default_factory=dict)
@@ -140,9 +143,9 @@ class Budget:
         """Return the limit that does not let so many more texts be sent; empty for none."""
         limits, today = self.limits, self._texts_today + self._unsaved_texts
         if limits.texts is not None and self.spent.embedded + texts > limits.texts:
-            return f"{limits.texts} texts of a reading"
+            return f"{counted(limits.texts, 'text')} of a reading"
         if limits.day_texts is not None and today + texts > limits.day_texts:
-            return f"{limits.day_texts} texts of a day"
+            return f"{counted(limits.day_texts, 'text')} of a day"
         if limits.minutes is not None and time.monotonic() >= (self._began or 0.0) + 60 * limits.minutes:
             return f"{limits.minutes:g} minutes of a reading"
         return ""
@@ -156,9 +159,9 @@ class Budget:
         limits = self.limits
         with self._lock:
             if limits.tokens is not None and self.spent.tokens + tokens > limits.tokens:
-                raise _reached(f"{limits.tokens} tokens of a reading")
+                raise _reached(f"{counted(limits.tokens, 'token')} of a reading")
             if limits.day_tokens is not None and self._today + self._unsaved + tokens > limits.day_tokens:
-                raise _reached(f"{limits.day_tokens} tokens of a day")
+                raise _reached(f"{counted(limits.day_tokens, 'token')} of a day")
             self._count(tokens)
 
     def after(self, tokens: int) -> None:

@@ -8,6 +8,7 @@ from itertools import islice
 import numpy as np
 
 from retriever.core.errors import ConsentError, EncoderError, ReadingLimitError
+from retriever.core.text import counted
 from retriever.index.asking.limits import KEPT_HINT
 from retriever.index.completing import ask
 from retriever.index.encoding import texts_read
@@ -150,7 +151,7 @@ class Rounds:
         reading.tried.update(chosen.tolist())
         try:
             if unread := ask(self._opened, source, chosen, notify):
-                raise ReadingLimitError(f"A limit is reached: {unread} texts stay unread.", hint=KEPT_HINT)
+                raise ReadingLimitError(f"A limit is reached: {counted(unread, 'unread text')}.", hint=KEPT_HINT)
         except (ConsentError, EncoderError, ReadingLimitError) as error:
             reading.fault = error
         read = len(chosen) - len(self._store.vectors.missing(source.view_id, chosen))

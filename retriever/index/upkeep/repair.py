@@ -14,6 +14,7 @@ from retriever.core.errors import EncoderMismatchError, IndexDamagedError, Retri
 from retriever.core.paths import folder_within
 from retriever.core.requests import IndexType
 from retriever.core.results import SCHEMA_VERSION
+from retriever.core.text import counted
 from retriever.index.dividing import UNITS, divide_again
 from retriever.index.encoding import Loader, load_described
 from retriever.index.generations import build_generation, remember
@@ -147,7 +148,7 @@ class _Repairing:
         if UNITS in [seal.key for seal in kept]:
             store.settings.set(UNITS, "sentences" if store.parts else "documents")
         if divided := divide_again(store):
-            rebuilt.append(f"parts of {divided} documents")
+            rebuilt.append(f"parts of {counted(divided, 'document')}")
         if any(seal.kind == "field" for seal in damage.seals):
             rebuilt.append("metadata fields")
         self._report.lost += store.mending.remove_views([*damage.sources, *sources_of(store).unmakeable()])
@@ -172,7 +173,7 @@ class _Repairing:
         except RetrieverError as error:
             again = f"the encoder does not load ({error.message}); put it back and repair again"
             self._report.lost += [
-                f"{count} vectors of view {view_id}: {again}" for view_id, (_, count) in lacking.items()
+                f"{counted(count, 'vector')} of view {view_id}: {again}" for view_id, (_, count) in lacking.items()
             ]
             return
         indexer = Indexer(self._store, sources, [sources.read(view.key.instruction) for view, _ in lacking.values()])
@@ -194,13 +195,15 @@ class _Repairing:
             except RetrieverError as error:
                 lacking = len(store.vectors.missing(source.view_id, contents))
                 self._report.lost.append(
-                    f"{lacking} vectors of view {source.view_id}: the encoder does not load ({error.message})"
-                    "; put it back and repair again"
+                    f"{counted(lacking, 'vector')} of view {source.view_id}: "
+                    f"the encoder does not load ({error.message}); put it back and repair again"
                 )
             self._rebuilt_vectors({source.view_id: store.vectors.count(source.view_id) - before})
 
     def _rebuilt_vectors(self, counts: dict[int, int]) -> None:
-        self._report.rebuilt += [f"{count} vectors of view {view_id}" for view_id, count in counts.items() if count]
+        self._report.rebuilt += [
+            f"{counted(count, 'vector')} of view {view_id}" for view_id, count in counts.items() if count
+        ]
 
     def _compact(self, device: str) -> None:
         """Drop what deleted documents left behind, and build every view's vector index anew."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from retriever.core.errors import ConsentError, IndexDamagedError, RetrieverError
 from retriever.core.results import SCHEMA_VERSION
+from retriever.core.text import counted
 from retriever.core.types import Embeddings, Ids
 from retriever.index.encoding import Loader, load_described
 from retriever.index.sources.catalog import Sources, sources_of
@@ -152,10 +153,10 @@ class _Checking:
     def _lacking(self, store: Store) -> Iterator[Finding]:
         """Check that the base view holds every text: a document comes with parts and vectors in one transaction."""
         if lacking := len(store.parts.lacking()):
-            yield Finding(DATABASE, f"lacks parts of {lacking} documents", Remedy.REPAIR)
+            yield Finding(DATABASE, f"lacks parts of {counted(lacking, 'document')}", Remedy.REPAIR)
         for view in [source.view for source in sources_of(store).visible() if source.reads]:
             if view and not view.key.instruction and (lacking := len(store.vectors.pending(view.view_id))):
-                yield Finding(f"view {view.view_id}", f"lacks the vectors of {lacking} texts", Remedy.REPAIR)
+                yield Finding(f"view {view.view_id}", f"lacks the vectors of {counted(lacking, 'text')}", Remedy.REPAIR)
 
     def _made(self, store: Store) -> Iterator[Finding]:
         """Check that made views hold what is made of those they are made of, the vectors only deeply."""
@@ -174,9 +175,9 @@ class _Checking:
             held, name = store.vectors.held(source.view_id), f"view {source.view_id}"
             # Answers are stored before their vectors, which the next search makes of them.
             if (lacking := len(np.setdiff1d(contents, held))) and not source.in_words:
-                yield Finding(name, f"lacks {lacking} texts of what it is made of", Remedy.REPAIR)
+                yield Finding(name, f"lacks {counted(lacking, 'text')} of what it is made of", Remedy.REPAIR)
             elif more := len(np.setdiff1d(held, contents)):
-                yield Finding(name, f"holds {more} texts more than what it is made of", Remedy.REPAIR)
+                yield Finding(name, f"holds {counted(more, 'text')} more than what it is made of", Remedy.REPAIR)
             elif self._deep and not source.reads and not source.in_words and source.view is not None:
                 yield from self._make_again(store, source.view, source, sources)
 

@@ -3,22 +3,19 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 import numpy as np
 
-from retriever.core.languages import Language
 from retriever.core.protocols import Encoder
 from retriever.core.types import Encoded, Ids
 from retriever.core.verdicts import Verdict, worse
 from retriever.core.words import distinct, in_whole_words
-from retriever.encoders.catalog import SHIPPED
 from retriever.index.encoding import OnTexts, texts_read
 from retriever.index.sources.encoders import Encoders
 from retriever.index.verdicts.features import by_topic, features_of, most_answered
 from retriever.index.verdicts.measured import MEASURED
 from retriever.index.verdicts.reading import Evidence, read
-from retriever.index.verdicts.stored import Judgement, store_judgement, stored_verdict
+from retriever.index.verdicts.stored import Judgement, in_language, store_judgement, stored_verdict
 from retriever.store.database import Store
 from retriever.store.views import View
 
@@ -63,10 +60,8 @@ def judge_view(store: Store, encoders: Encoders, view: View, *, on_texts: OnText
         if on_texts is not None:
             on_texts(len(texts), len(texts))
         judgement = judge(encoder, encoders.plain, question, evidence)
-        if encoder.spec.name.startswith(f"{SHIPPED}:"):
-            judgement = of_language(judgement, store.words.language)
         store_judgement(store, view.view_id, judgement)
-        return judgement.verdict
+        return in_language(store, judgement).verdict
 
 
 def judge(encoder: Encoder, plain: Encoder | None, question: str, evidence: Evidence) -> Judgement:
@@ -88,14 +83,6 @@ def judge(encoder: Encoder, plain: Encoder | None, question: str, evidence: Evid
         another_question=other,
     )
     return Judgement(verdict, features)
-
-
-def of_language(judgement: Judgement, spoken: Language) -> Judgement:
-    """Return a judgement of a model that ships on texts in a language: made for English, it is doubted elsewhere."""
-    if spoken.is_english:
-        return judgement
-    level = worse(judgement.verdict.level, "unclear")
-    return replace(judgement, verdict=replace(judgement.verdict, level=level, language=spoken.name))
 
 
 @contextmanager

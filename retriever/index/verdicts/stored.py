@@ -1,12 +1,18 @@
-"""Verdicts as an index keeps them: read without a model, and only where today's measurement made them."""
+"""Verdicts as an index keeps them: read without a model, and only where today's measurement made them.
+
+The language of the texts, which can change, is no part of what is stored.
+"""
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
-from retriever.core.verdicts import Verdict, verdict_of
+from retriever.core.languages import Language
+from retriever.core.verdicts import Verdict, verdict_of, worse
+from retriever.encoders.catalog import SHIPPED
+from retriever.index.sources.encoders import encoder_descriptions
 from retriever.index.verdicts.measured import MEASURED
 from retriever.store.database import Store
 
@@ -28,8 +34,23 @@ def stored_judgement(store: Store, view_id: int) -> Judgement | None:
     if stored is None or stored.get(_BY) != MEASURED.version:
         return None
     with suppress(ValueError):
-        return Judgement(verdict_of(stored), cast("Mapping[str, float]", stored[_FEATURES]))
+        return in_language(store, Judgement(verdict_of(stored), cast("Mapping[str, float]", stored[_FEATURES])))
     return None
+
+
+def in_language(store: Store, judgement: Judgement) -> Judgement:
+    """Return a judgement of the index's instruction encoder as it holds in the language of the texts."""
+    known = encoder_descriptions(store)
+    ships = known is not None and known.names[0].startswith(f"{SHIPPED}:")
+    return of_language(judgement, store.words.language) if ships else judgement
+
+
+def of_language(judgement: Judgement, spoken: Language) -> Judgement:
+    """Return a judgement of a model that ships on texts in a language: made for English, it is doubted elsewhere."""
+    if spoken.is_english:
+        return judgement
+    level = worse(judgement.verdict.level, "unclear")
+    return replace(judgement, verdict=replace(judgement.verdict, level=level, language=spoken.name))
 
 
 def stored_verdict(store: Store, view_id: int) -> Verdict | None:

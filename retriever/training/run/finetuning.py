@@ -17,6 +17,7 @@ from retriever.core.environment import versions
 from retriever.core.errors import TrainingError, TrainingInterrupted, UsageError
 from retriever.core.paths import new_folder
 from retriever.core.protocols import Encoder
+from retriever.core.text import counted
 from retriever.encoders.catalog import load_encoder, write_promotion
 from retriever.encoders.sources import write_manifest
 from retriever.evaluation.general import general_score
@@ -191,8 +192,8 @@ def _assign(request: FinetuneRequest, say: Announce) -> tuple[Assignment, list[s
         )
         mined = negatives.rows
         notes.append(
-            f"{request.index} gave {negatives.served} of {len(data.train)} rows hard negatives; "
-            f"{negatives.skipped} documents were left out that may be right."
+            f"{request.index} gave {negatives.served} of {len(data.train)} rows hard negatives, and left out "
+            f"{counted(negatives.skipped, 'document')} that may be right."
         )
     fitted = fit(base, config, data.train)
     if fitted.sentence:

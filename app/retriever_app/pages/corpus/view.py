@@ -56,7 +56,7 @@ def _welcome() -> None:
         st.title("retriever", anchor=False, width="content")
     st.text(
         "Ask your reviews questions in plain words: what broke, how customers feel, what they use the product for. "
-        "Nothing leaves this machine unless you let a language model elsewhere read it."
+        "Nothing leaves this machine unless you let a model elsewhere read it."
     )
     with st.container(horizontal=True, vertical_alignment="center"):
         _example()

@@ -86,7 +86,9 @@ def live_answer(index: Index, request: SearchRequest) -> LiveAnswer | None:
         _watch(job, answer)
     elif fault := answer.result.reader_fault:
         problem = text.problem(fault)
-        said = f"The language model cannot be asked: {problem.message} {problem.advice}"
+        by_words = answer.result.mode == "lexical"
+        said = "Searched by words alone" if by_words else "The language model cannot be asked"
+        said = f"{said}: {problem.message} {problem.advice}"
         _offer(said, "" if isinstance(fault, ConsentError) else "Try again")
     return answer
 
