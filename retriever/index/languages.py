@@ -22,7 +22,7 @@ MULTILINGUAL = "multilingual"
 """Name of the encoder for other languages than English, of texts as they are and under a question."""
 
 AUTO = "auto"
-"""In the place of a language's code: the language that most texts are in."""
+"""In the place of a language's code: the commonest language of the texts."""
 
 FIELD = "language"
 """The metadata field with the language of a document, where there are several."""
@@ -32,7 +32,6 @@ _LOOKED_AT = 500  # documents, the first ones
 _LEAST_TEXTS = 20  # from which on English that was not asked for is doubted
 _LEAST_WORDS = 5  # of a text whose language can be told
 _MOST_CHARACTERS = 600  # of a text that are looked at
-_HALF = 0.5
 _SEVERAL = 0.05  # of the texts, which another language has where there are several
 _NAMED = 4  # languages in a note
 
@@ -50,9 +49,8 @@ class Heard:
 
     @property
     def most(self) -> Language | None:
-        """The language of more than half of the texts; None where there is none, or where it is not a known one."""
-        code = next(iter(self.texts), "")
-        return languages().get(code) if self.texts.get(code, 0) > _HALF * self.count else None
+        """The commonest language; None where nothing was heard, or where it is not a known one."""
+        return languages().get(next(iter(self.texts), ""))
 
     @property
     def several(self) -> bool:
@@ -131,9 +129,9 @@ def told_apart(row: Document | BadRow) -> Document | BadRow:
 
 
 def _adopt(store: Store, heard: Heard, first: Iterable[Document | BadRow], settled: Settled) -> None:
-    """Take the language that most texts are in, and say so; what is English as expected is not worth a note."""
+    """Take the commonest language of the texts, and say so; what is English as expected is not worth a note."""
     chosen = heard.most or ENGLISH
-    if not chosen.is_english or (heard.count and heard.most is None):
+    if not chosen.is_english or (heard.texts and heard.most is None):
         looked = f"{counted(heard.count, 'text')} looked at: {heard}"
         settled.notes.append(f"Words are searched as {chosen.name} ({looked}).")
     _speak(store, chosen, settled)
@@ -141,7 +139,7 @@ def _adopt(store: Store, heard: Heard, first: Iterable[Document | BadRow], settl
         store.settings.set(_TOLD_APART, True)
         settled.notes.append(
             f"There are texts in several languages: each document has the field {FIELD}, to filter "
-            f"(--where \"{FIELD} = '{chosen.code}'\") and to compare by (--by {FIELD})."
+            f"(--where \"{FIELD} = '{next(iter(heard.texts))}'\") and to compare by (--by {FIELD})."
         )
 
 

@@ -99,6 +99,21 @@ def test_documents_in_several_languages_get_a_field_to_filter_by(index):
     assert index.get(["own"])["own"].metadata == {FIELD: "Swiss"}
 
 
+def test_of_several_languages_the_commonest_is_taken_even_where_it_is_below_half(index):
+    mixed = [*reviews("ja", 12), *reviews("de", 10), *reviews("fr", 10), *reviews("en", 10)]
+    notes = index.add(mixed, options=AUTO).notes
+    assert index.status().language == "ja"
+    assert notes[0].startswith("Words are searched as Japanese (42 texts looked at: Japanese 29%")
+    assert "language = 'ja'" in notes[1]
+    assert by_words(index, "玉ねぎ")[0] == "ja-r-027"
+    assert by_words(index, "Duschvorhang") == ["de-r-002"]
+
+
+def test_an_index_that_was_told_no_language_hears_several_too(index):
+    (note,) = index.add([*reviews("ja", 12), *reviews("de", 10), *reviews("fr", 10)]).notes
+    assert note.startswith("Texts looked at: Japanese 38%")
+
+
 def test_documents_that_say_their_language_keep_what_they_say(index):
     own = [Document(document.id, document.text, {FIELD: "?"}) for document in [*reviews("fr", 20), *reviews("de", 20)]]
     index.add(own, options=AUTO)
