@@ -86,7 +86,7 @@ def count(
     context: ToolContext,
     index: IndexName = "",
     where: Where = "",
-    by: Annotated[str, Field(description="A metadata field: count the documents of each of its values.")] = "",
+    by: Annotated[str, Field(description="A metadata field: count its values, dates by day, month or year.")] = "",
 ) -> dict[str, Any]:
     """Count documents, all of them or those that a filter accepts, and by the values of a metadata field."""
     name = context.index_name(index)
