@@ -33,13 +33,6 @@ class Counted:
     without: int
 
 
-def field_types(index: HasOpened) -> dict[str, str]:
-    """Return the metadata fields of documents, each with the types of its values: "dates", "lists of texts"."""
-    documents = opened(index).store.documents
-    with opened(index).store.snapshot():
-        return {name: str(documents.types.held(path)) for name, path in documents.fields().items()}
-
-
 def values_of(store: Store, documents: Sequence[Document], field: str) -> list[JSON]:
     """Return what every document has in a field, given by its whole name, as it is counted; None for nothing.
 

@@ -5,7 +5,7 @@ from retriever.clusters.fields import field_values
 from retriever.core.fields import values_by_name
 from retriever.core.types import Document
 from retriever.corpus.fields import Columns
-from retriever.index.counting import count_documents, field_types
+from retriever.index.counting import count_documents
 from retriever.index.indexing import IndexingOptions
 from retriever.index.profiling import Profile, profile, read_columns, set_columns
 from retriever.store.checking import metadata_fields as fields
@@ -71,7 +71,7 @@ def test_fields_have_the_types_of_what_documents_hold(index):
         Document("a", "kettle", {"at": "2024-05-31 12:00", "stars": 4, "tags": ["x"], "in": {"ner": "a"}, "ok": True}),
         Document("b", "toy", {"at": "2024-06", "stars": 2.5, "tags": [], "in": {"ner": 5}, "nothing": None}),
     ])  # fmt: skip
-    assert field_types(index) == {
+    assert index.status().fields == {
         "at": "dates",
         "in.ner": "numbers and texts",
         "nothing": "",
@@ -81,7 +81,7 @@ def test_fields_have_the_types_of_what_documents_hold(index):
     }
     index.delete(["a"])
     index.add([Document("b", "toy", {"at": "soon", "stars": "good"})])
-    assert field_types(index) | {"in.ner": ""} == {
+    assert index.status().fields | {"in.ner": ""} == {
         **dict.fromkeys(["in.ner", "nothing", "ok", "tags"], ""), "at": "texts", "stars": "texts"
     }  # fmt: skip
 
