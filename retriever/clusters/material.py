@@ -22,7 +22,7 @@ class Material:
 
     Attributes:
         documents: by ascending id; parts in the order of their document.
-        vectors: (n, dim) theirs in the view.
+        vectors: (n, dim) theirs in the view; (n, 0) where there are none.
         answers: the model's words for each, as `words.shown_words` has them.
         answer_words: how many of them, from the first, are answers as somebody named them.
         contents: ids of the contents that the rows are of; empty where they are of no index.
