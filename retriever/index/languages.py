@@ -5,7 +5,7 @@ gets the field ``language``, to filter and compare by.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -119,6 +119,14 @@ def language_of(text: str) -> str:
         return ""
     code, _ = py3langid.classify(text[:_MOST_CHARACTERS])
     return ALIASES.get(code, str(code))
+
+
+def with_others(spoken: Language, documents: Sequence[Document]) -> Language:
+    """Return a language with the others that documents say they are in, by their field, more than a few of them."""
+    counts = Counter(code for document in documents if isinstance(code := document.metadata.get(FIELD), str))
+    least = max(2, _SEVERAL * counts.total())
+    others = [code for code, count in counts.items() if code in languages() and code != spoken.code and count >= least]
+    return replace(spoken, others=tuple(sorted(others)))
 
 
 def told_apart(row: Document | BadRow) -> Document | BadRow:
