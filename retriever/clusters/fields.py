@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from itertools import chain
 from math import log
 
+from retriever.clusters.material import Material
+from retriever.clusters.placing import Places
 from retriever.core.errors import UsageError
 from retriever.core.fields import names_of
 from retriever.core.types import JSON, Document
@@ -46,6 +48,20 @@ def field_values(store: Store, documents: Sequence[Document], field: str) -> lis
         known = sorted({name for document in documents[:1000] for name in document.metadata})
         raise UsageError(f"No document has a field {field!r}.", hint=f"Fields: {', '.join(known) or 'none'}.")
     return values
+
+
+def spreads(store: Store, material: Material, places: Places, fields: Sequence[str], k: int) -> list[dict[str, Spread]]:
+    """Count the values of fields in each of k clusters: of every whole document once in each that it has a part in.
+
+    Errors as for `field_values`.
+    """
+    first: dict[tuple[str, int], int] = {}
+    for row, (document, parent) in enumerate(zip(material.documents, material.parents, strict=True)):
+        for number in places[document.id]:
+            first.setdefault((parent, number), row)
+    documents, labels = [material.documents[row] for row in first.values()], [number for _, number in first]
+    counted = {field: spread(field_values(store, documents, field), labels, k) for field in fields}
+    return [{field: by_cluster[number] for field, by_cluster in counted.items()} for number in range(k)]
 
 
 def spread(values: Sequence[JSON], labels: Sequence[int], k: int) -> list[Spread]:

@@ -6,8 +6,10 @@ changed since comes on top (`edits`), and new documents go through it too.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,11 +17,14 @@ from pydantic import TypeAdapter
 
 from retriever.clusters.arithmetic.choice import Choice
 from retriever.clusters.arithmetic.consensus import Stability
+from retriever.clusters.arithmetic.naming import KEYWORDS
 from retriever.clusters.by_names import base_vectors
 from retriever.clusters.clustering import Cluster, Clustering, ClusterRequest, Made, documents_of
 from retriever.clusters.describing import described_anew
 from retriever.clusters.edits import Edit, Edited, edit_of, edited
+from retriever.clusters.fields import Spread, spreads
 from retriever.clusters.material import Material, read_material, text_key
+from retriever.clusters.phrases import counted
 from retriever.clusters.placing import Places, Placing, placing_json, placing_of, stored_vectors
 from retriever.clusters.references import NONE
 from retriever.clusters.resemblance import Resemblance
@@ -175,7 +180,7 @@ def shown_again(opened: Opened, shown: Source, saved: Kept) -> SavedClustering:
         request=saved.request,
         view=shown.view_id,
         material=material,
-        clusters=_clusters(saved, material, state),
+        clusters=_recounted(store, saved, material, state),
         places=state.places,
         placing=saved.placing,
         made=saved.made,
@@ -248,6 +253,31 @@ def _clusters(saved: Kept, material: Material, state: Edited) -> list[Cluster]:
         cluster = replace(cluster, label=label, size=size, documents=documents[number], examples=examples, holds=holds)
         result.append(cluster)
     return sorted(result, key=lambda cluster: (cluster.empty, -cluster.size)) if touched else result
+
+
+def _recounted(store: Store, saved: Kept, material: Material, state: Edited) -> list[Cluster]:
+    """Return the clusters that are there now with counts of the documents in them: of answers, and of the same fields.
+
+    A field that no document has any more is left out.
+    """
+    clusters = _clusters(saved, material, state)
+    counts: list[dict[str, Spread]] = [{} for _ in range(state.count)]
+    for field in dict.fromkeys(chain.from_iterable(cluster.spreads for cluster in saved.clusters)):
+        with suppress(UsageError):
+            for known, new in zip(counts, spreads(store, material, state.places, [field], state.count), strict=True):
+                known.update(new)
+    said: dict[int, list[str]] = {cluster.number: [] for cluster in clusters}
+    for document, answer in zip(material.documents, material.phrases or [], strict=False):
+        for number in state.places[document.id]:
+            said.get(number, []).append(answer)
+    return [
+        replace(
+            cluster,
+            spreads=counts[cluster.number],
+            phrases=counted(said[cluster.number])[:KEYWORDS] if cluster.phrases else (),
+        )
+        for cluster in clusters
+    ]
 
 
 def _places(document: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
