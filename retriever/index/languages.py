@@ -27,7 +27,9 @@ AUTO = "auto"
 FIELD = "language"
 """The metadata field with the language of a document, where there are several."""
 
-_TOLD_APART = "languages_told_apart"  # the setting that says that documents get the field
+TOLD_APART = "languages_told_apart"
+"""The setting that says that documents get the field."""
+
 _LOOKED_AT = 500  # documents, the first ones
 _LEAST_TEXTS = 20  # from which on English that was not asked for is doubted
 _LEAST_WORDS = 5  # of a text whose language can be told
@@ -100,7 +102,7 @@ def settle(store: Store, wanted: str | None, rows: Iterable[Document | BadRow], 
             settled.notes += _base_note(base, heard.most)
     if wanted is not None:
         settled.notes += _base_note(base, store.words.language)
-    if store.settings.get(_TOLD_APART):
+    if store.settings.get(TOLD_APART):
         settled.rows = map(told_apart, settled.rows)
     return settled
 
@@ -144,7 +146,7 @@ def _adopt(store: Store, heard: Heard, first: Iterable[Document | BadRow], settl
         settled.notes.append(f"Words are searched as {chosen.name} ({looked}).")
     _speak(store, chosen, settled)
     if heard.several and not any(FIELD in row.metadata for row in first if isinstance(row, Document)):
-        store.settings.set(_TOLD_APART, True)
+        store.settings.set(TOLD_APART, True)
         settled.notes.append(
             f"There are texts in several languages: each document has the field {FIELD}, to filter "
             f"(--where \"{FIELD} = '{next(iter(heard.texts))}'\") and to compare by (--by {FIELD})."

@@ -137,14 +137,16 @@ def test_a_verdict_of_a_model_that_ships_doubts_itself_on_texts_in_another_langu
 
 
 @pytest.mark.parametrize(("out", "take_in"), [(export_index, import_index), (export_parquet, import_parquet)])
-def test_an_exported_index_keeps_its_language(index, tmp_path, out, take_in):
-    index.add(reviews("de"), options=IndexingOptions(language="de"))
+def test_an_exported_index_keeps_its_language_and_tells_later_documents_apart(index, tmp_path, out, take_in):
+    index.add([*reviews("de"), *reviews("fr", 20)], options=AUTO)
     index.close()
     out(index.path, tmp_path / "out")
     take_in(tmp_path / "out", tmp_path / "other")
     with Index(tmp_path / "other", encoder=FakeEncoder()) as other:
         assert other.status().language == "de"
         assert by_words(other, "Igelfamilien") == ["de-r-175"]
+        other.add(reviews("fr", 21)[20:])
+        assert list(other.documents(where="language = 'fr'"))[-1].text == reviews("fr", 21)[20].text
 
 
 def test_a_damaged_language_is_taken_out_and_words_are_english_again(index):
