@@ -38,6 +38,12 @@ def test_a_corpus_is_counted(index):
     assert found.duplicates == 1
 
 
+def test_words_are_counted_where_no_spaces_part_them_too(index):
+    index.add([Document("ja", "電池がすぐ切れました。" * 5), Document("de", "Der Akku ist leer.")])
+    lengths = {least: count for least, _, count in profile(index, Columns()).lengths if count}
+    assert lengths == {0: 1, 25: 1}
+
+
 def test_months_and_days_are_those_of_utc(index):
     times = ["2024-05-31T23:30:00-01:00", "2024-06-01T00:30:00+02:00", "2024-06-01 12:00", "2024-06-02", "2024-07"]
     index.add([Document(time, "kettle", {"date": time}) for time in times])
