@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -15,6 +16,9 @@ from retriever_app.pages.teach.model import TaughtQuestion
 from retriever_app.resources import Chosen
 from retriever_app.text import VerdictLine
 
+if TYPE_CHECKING:
+    from retriever.clusters.clustering import Clustering
+
 DIAGNOSE = "diagnose "
 """Prefix of the names of jobs that check an instruction; one of them runs at a time."""
 
@@ -25,6 +29,7 @@ def show_verdict(
     index: Index,
     instruction: str | None,
     *,
+    of: "Clustering | None" = None,
     ready: bool = True,
     boxed: bool = False,
     beside: Callable[[], None] = lambda: None,
@@ -34,6 +39,7 @@ def show_verdict(
     Args:
         index: whose model it is.
         instruction: the instruction; nothing is drawn without one.
+        of: groups that are shown, which may be of what served the instruction before; None for what serves it now.
         ready: whether the page's own work is done, so that the view has filled.
         boxed: whether a verdict that warns stands in a box; style.css keeps it low.
         beside: draws another way to an answer beside a verdict that warns.
@@ -41,7 +47,7 @@ def show_verdict(
     instruction = (instruction or "").strip()
     if not instruction:
         return
-    line = _line(index, instruction)
+    line = _line(index, instruction, of)
     if line is not None:
         _show_line(instruction, line, box="boxed verdict" if boxed and line.warns else None, beside=beside)
         return
@@ -57,11 +63,12 @@ def show_verdict(
         _show_job(job, name)
 
 
-def _line(index: Index, instruction: str) -> VerdictLine | None:
+def _line(index: Index, instruction: str, of: "Clustering | None") -> VerdictLine | None:
     """Return the line beside a question: what it was taught, or the verdict; None where nobody has checked yet."""
-    if (lessons := resources.lessons(index, instruction)) is not None:
+    lessons = resources.lessons(index, instruction) if of is None else of.lessons
+    if lessons is not None:
         return text.taught_line(lessons)
-    verdict = index.teaching.verdict(instruction)
+    verdict = (None if of is None else of.verdict) or index.teaching.verdict(instruction)
     return None if verdict is None else text.verdict_line(verdict)
 
 

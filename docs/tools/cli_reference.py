@@ -56,7 +56,8 @@ with `=`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `has` (an item of a list) and `conta
 stand in single or double quotes. A field name with a space or another sign stands in brackets, which shells leave
 alone: `--where "[product category] = 'books'"`; backticks do as well, and double quotes where a field is wanted.
 A filter that no document matches because the field holds values of another type (`stars = '1'`) is wrong usage (2), and
-the message says how to write it. `--by` counts a document whose value is a list under each item.
+the message says how to write it. `--by` counts a document whose value is a list under each item,
+and dates (below) by their day, month or year in UTC: the shortest of these of which there are at most 24.
 
 Where a field holds dates (four in five of its values are ISO dates), they are compared as moments in UTC, whatever
 their zones and precision; a time without a zone is taken as UTC. A day, month or year is all of it:

@@ -41,6 +41,9 @@ def status(index: IndexOption = DEFAULT_INDEX, json: JsonOption = False) -> None
     for role, encoder in (("instruction encoder", state.encoder), ("base encoder", state.plain)):
         if encoder is not None:
             output.result(f"{role} {encoder.get('name')}, fingerprint {str(encoder.get('fingerprint'))[:12]}")
+    if state.fields:
+        fields = (f"{name} ({types or 'no values'})" for name, types in state.fields.items())
+        output.result(printable(f"fields {', '.join(fields)}"))
     if state.sent["tokens"]:
         texts, tokens = output.counted(state.sent["texts"], "text"), output.counted(state.sent["tokens"], "token")
         output.result(f"Endpoints were sent {texts} until now: about {tokens}, with their replies.")

@@ -93,7 +93,8 @@ class Flow:
         first: number of the cluster under the first instruction, from 0; `NONE` for none of them.
         second: under the second.
         ids: the documents', those nearest to their first cluster's centre first.
-        stays: whether the two clusters are each other's counterparts.
+        stays: whether the two clusters are each other's counterparts: those of one name, of the others those that have
+            most documents in common.
     """
 
     first: int
@@ -204,7 +205,10 @@ def compare_clusters(first: Clustering, second: Clustering) -> ClusterChange:
     )
     table = np.zeros((len(numbers[0]), len(numbers[1])), dtype=np.int64)
     np.add.at(table, (labels, other), 1)
-    pairs = set(zip(*(side.tolist() for side in linear_sum_assignment(-table[:-1, :-1])), strict=True))
+    names = [[cluster.label.casefold() for cluster in each.clusters] for each in (first, second)]
+    alike = np.array([[name == another for another in names[1]] for name in names[0]])
+    matched = linear_sum_assignment(table[:-1, :-1] + alike * (len(ids) + 1), maximize=True)
+    pairs = set(zip(*(side.tolist() for side in matched), strict=True))
     pairs.add((len(table) - 1, len(table[0]) - 1))  # of none and none
     vectors = first.material.vectors
     cosines = np.einsum("nd,nd->n", vectors, directions(vectors, labels, len(table))[labels])

@@ -9,7 +9,7 @@ from retriever.clusters.by_answers import by_answers, by_lessons
 from retriever.clusters.by_names import by_names
 from retriever.clusters.clustering import Clustering, ClusterRequest
 from retriever.clusters.describing import described
-from retriever.clusters.fields import field_values, spread
+from retriever.clusters.fields import field_values, spreads
 from retriever.clusters.material import Material, read_material
 from retriever.clusters.placing import centroids_of
 from retriever.core.errors import InputError
@@ -45,9 +45,8 @@ def check(store: Store, request: ClusterRequest) -> None:
         raise nothing_matches(store, request.where)
     if request.k is not None:
         check_count(request.k, len(documents))
-    fields = store.documents.fields()
     for name in request.by:
-        field_values(documents, name, fields)
+        field_values(store, documents, name)
 
 
 def cluster(opened: Opened, shown: Source, request: ClusterRequest) -> Clustering:
@@ -62,20 +61,13 @@ def cluster(opened: Opened, shown: Source, request: ClusterRequest) -> Clusterin
     store = opened.store
     with store.snapshot():
         material = read_material(store, shown, request.where, request.ids)
-        fields = store.documents.fields()
     if not material.documents:
         if shown.in_words and selected_documents(store, request.where, request.ids):
             raise InputError("None of the texts has an answer.", hint="Try again, or another --reader.")
         raise nothing_matches(store, request.where)
     made = _made(opened, shown, material, request)
-    counted, k = material.once(made.labels.tolist()), len(made.clusters)
-    labels, documents = made.labels[counted].tolist(), [material.documents[row] for row in counted]
-    spreads = {name: spread(field_values(documents, name, fields), labels, k) for name in request.by}
-    clusters = [
-        replace(cluster, spreads={name: by_cluster[cluster.number] for name, by_cluster in spreads.items()})
-        for cluster in made.clusters
-    ]
-    return replace(made, clusters=clusters)
+    counts = spreads(store, material, made.places, request.by, len(made.clusters))
+    return replace(made, clusters=[replace(cluster, spreads=counts[cluster.number]) for cluster in made.clusters])
 
 
 def _made(opened: Opened, shown: Source, material: Material, request: ClusterRequest) -> Clustering:

@@ -10,6 +10,7 @@ from retriever.core.fields import names_of, values_by_name
 from retriever.core.text import WORD
 from retriever.core.types import JSON, Document
 from retriever.corpus.values import star_value
+from retriever.index.languages import FIELD as LANGUAGE
 
 GLAD = frozenset(
     """
@@ -88,7 +89,8 @@ def contradictions(
     """Return what is known against groups, by number; groups of which nothing is are not in it.
 
     A field counts where its values repeat and the groups go by it, since people who feel alike need not have bought
-    alike; and a group that is whole by one such field is not mixed by another.
+    alike; and a group that is whole by one such field is not mixed by another. The language of texts does not count:
+    groups hold what is said in any.
 
     Args:
         names: of the groups.
@@ -114,7 +116,7 @@ def contradictions(
 
 def _fields(metadata: Sequence[Mapping[str, JSON]], stars: str | None) -> dict[str, list[str]]:
     """Return by field the value of every document, of fields that sort documents, those with fewest values first."""
-    names = dict.fromkeys(name for values in metadata for name in values if name != stars)
+    names = dict.fromkeys(name for values in metadata for name in values if name not in (stars, LANGUAGE))
     columns = {name: [" / ".join(names_of(values.get(name))) for values in metadata] for name in names}
     kinds = {name: len({*column} - {""}) for name, column in columns.items()}
     most = min(_VALUES, len(metadata) // _REPEATED)

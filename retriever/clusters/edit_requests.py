@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from retriever.clusters.arithmetic.kmeans import spherical_kmeans
+from retriever.clusters.arithmetic.naming import SEPARATOR
 from retriever.clusters.describing import described, described_anew
 from retriever.clusters.edits import Change, Edited, Merge, Move, Rename, Split
 from retriever.clusters.references import NONE, find, ordinal, references
@@ -95,8 +96,7 @@ def _merge(clustering: SavedClustering, state: Edited, group: Iterable[str]) -> 
 def _label_of_all(clustering: SavedClustering, state: Edited, numbers: Sequence[int]) -> str:
     """Return a name for some clusters together: the names of answers, or words that set all the members apart."""
     if clustering.named:
-        *first, last = (state.labels[number] for number in numbers)
-        return f"{', '.join(first)} and {last}"
+        return SEPARATOR.join(state.labels[number] for number in numbers)
     into = dict.fromkeys(numbers, numbers[0])
     places = {id: tuple(into.get(number, number) for number in each) for id, each in state.places.items()}
     described = described_anew(clustering.material, places, numbers[:1], clustering.request.instruction)

@@ -16,6 +16,7 @@ from retriever.clusters.material import Material
 from retriever.clusters.placing import Places
 from retriever.clusters.references import NONE, ordinal
 from retriever.core.errors import UsageError
+from retriever.core.types import Embeddings
 from retriever.store.clusterings import StoredEdit
 
 
@@ -122,19 +123,27 @@ class Split:
     assignments: Mapping[str, int]
 
     def apply(self, state: Edited, material: Material) -> None:
-        """Put documents to the parts: as when it was split, or to the nearest part for later ones."""
-        centroids = np.asarray(self.centroids, dtype=np.float32)  # (parts, dim)
+        """Put documents to the parts: as when it was split, or to the nearest part for later ones.
+
+        Later ones go to none where the material has no vectors.
+        """
         inside = [row for row, document in enumerate(material.documents) if self.cluster in state.places[document.id]]
-        places = nearest(material.vectors[inside], centroids).labels.tolist()
+        places = self._nearest(material.vectors[inside])
         for row, place in zip(inside, places, strict=True):
             id = material.documents[row].id
-            part = self.assignments.get(id, self.into[place])
+            part = self.assignments.get(id, place)
             state.places[id] = tuple(part if number == self.cluster else number for number in state.places[id])
         state.labels |= zip(self.into, self.labels, strict=True)
         state.touched |= set(self.into)
         state.renamed.discard(self.cluster)
         state.merged.pop(self.cluster, None)
         state.count = max(state.count, *(part + 1 for part in self.into))
+
+    def _nearest(self, vectors: Embeddings) -> list[int]:
+        if not vectors.shape[1]:
+            return [NONE] * len(vectors)
+        centroids = np.asarray(self.centroids, dtype=np.float32)  # (parts, dim)
+        return [self.into[place] for place in nearest(vectors, centroids).labels.tolist()]
 
     def __str__(self) -> str:
         return f"cluster {ordinal(self.cluster)} is split into {', '.join(str(ordinal(part)) for part in self.into)}"

@@ -5,11 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import log
-from typing import Any
 
+from retriever.clusters.material import Material
+from retriever.clusters.placing import Places
 from retriever.core.errors import UsageError
-from retriever.core.fields import names_of, values_by_name
-from retriever.core.types import Document
+from retriever.core.fields import names_of
+from retriever.core.types import JSON, Document
+from retriever.index.counting import values_of
+from retriever.store.database import Store
 from retriever.store.filters import resolve_field
 
 MOST_VALUES = 20
@@ -32,23 +35,36 @@ class Spread:
     entropy: float
 
 
-def field_values(documents: Sequence[Document], field: str, fields: Mapping[str, str]) -> list[Any]:
-    """Read a field's value from every document; None where it has none.
+def field_values(store: Store, documents: Sequence[Document], field: str) -> list[JSON]:
+    """Read a field's value from every document, dates as days, months or years; None where it has none.
 
-    The last part of a field's name will do where it is unique; ``fields`` are the index's, with their JSON paths.
+    The last part of a field's name will do where it is unique.
 
     Raises:
         UsageError: no document has the field, or its last part belongs to several.
     """
-    name = resolve_field(field, fields)
-    values = [values_by_name(document.metadata).get(name) for document in documents]
+    values = values_of(store, documents, resolve_field(field, store.documents.fields()))
     if all(value is None for value in values):
         known = sorted({name for document in documents[:1000] for name in document.metadata})
         raise UsageError(f"No document has a field {field!r}.", hint=f"Fields: {', '.join(known) or 'none'}.")
     return values
 
 
-def spread(values: Sequence[Any], labels: Sequence[int], k: int) -> list[Spread]:
+def spreads(store: Store, material: Material, places: Places, fields: Sequence[str], k: int) -> list[dict[str, Spread]]:
+    """Count the values of fields in each of k clusters: of every whole document once in each that it has a part in.
+
+    Errors as for `field_values`.
+    """
+    first: dict[tuple[str, int], int] = {}
+    for row, (document, parent) in enumerate(zip(material.documents, material.parents, strict=True)):
+        for number in places[document.id]:
+            first.setdefault((parent, number), row)
+    documents, labels = [material.documents[row] for row in first.values()], [number for _, number in first]
+    counted = {field: spread(field_values(store, documents, field), labels, k) for field in fields}
+    return [{field: by_cluster[number] for field, by_cluster in counted.items()} for number in range(k)]
+
+
+def spread(values: Sequence[JSON], labels: Sequence[int], k: int) -> list[Spread]:
     """Count a field's values, as `field_values` gives them, in every cluster, with their normalised entropy."""
     every = [names_of(value) or [MISSING] for value in values]
     common = {name for name, _ in Counter(chain.from_iterable(every)).most_common(MOST_VALUES)}

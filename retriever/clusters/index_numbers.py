@@ -76,7 +76,7 @@ def numbers_of(
             f"The field {written!r} holds no dates." if written else "No field of these reviews holds dates.",
             hint="Name the one that does with --date; dates are written as 2024-05-31.",
         )
-    segments = {name: field_values(groups.documents, _role(name, columns, known), known) for name in by}
+    segments = {name: field_values(store, groups.documents, _role(name, columns, known)) for name in by}
     unit = period or fitting(day for day in days if day)
     return Counted(groups, count(groups, ratings, segments=segments, days=days, unit=unit), ratings)
 

@@ -10,6 +10,7 @@ from retriever.core.fingerprint import content_hash
 from retriever.core.languages import ENGLISH, Language
 from retriever.core.types import Document, Embeddings
 from retriever.core.words import shown_words
+from retriever.index.languages import with_others
 from retriever.index.selection import is_among, place, selected_contents
 from retriever.index.sources.source import Source
 from retriever.store.database import Store
@@ -22,11 +23,11 @@ class Material:
 
     Attributes:
         documents: by ascending id; parts in the order of their document.
-        vectors: (n, dim) theirs in the view.
+        vectors: (n, dim) theirs in the view; (n, 0) where there are none.
         answers: the model's words for each, as `words.shown_words` has them.
         answer_words: how many of them, from the first, are answers as somebody named them.
         contents: ids of the contents that the rows are of; empty where they are of no index.
-        language: of the texts.
+        language: of the texts, with the others that they are in.
     """
 
     documents: Sequence[Document]
@@ -97,4 +98,5 @@ def read_material(
     ]
     of = stored.content_ids[order].tolist()
     texts, vectors = [document for document, _ in documents], stored.embeddings[order]
-    return Material(texts, vectors, answers, shown.answer_words, of, store.words.language)
+    language = with_others(store.words.language, texts)
+    return Material(texts, vectors, answers, shown.answer_words, of, language)

@@ -1,13 +1,12 @@
 """`index.clusterings`: documents in clusters and categories, saved under a name, and edited by people."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from retriever.clusters.budget import BUDGET, Read
 from retriever.core.arguments import require
-from retriever.core.errors import EncoderMismatchError, InputError, UsageError
+from retriever.core.errors import EncoderMismatchError, FilterError, InputError, UsageError
 from retriever.core.results import OnIndexing
 from retriever.index.completing import complete, complete_with, lacking
 from retriever.index.filtering import request_filter
@@ -154,18 +153,24 @@ class Clusterings:
         """Return the names of the groups of each document by its id, for every saved clustering of a question.
 
         Documents are placed as by `get`, and one that fits no group is left out. Where a document may have several, in
-        an index of sentences too, its groups are a list. What was made with another encoder is left out.
+        an index of sentences too, its groups are a list. What `get` refuses, made with another encoder or of a filter
+        by answers that nobody gives any more, is as it was saved and changed: later documents have no group.
         """
+        from retriever.clusters.saved import as_saved
+
         found: dict[str, dict[str, str | list[str]]] = {}
         for name in self.names():
-            if (self._opened.store.clusterings.get(name).document["instruction"] or "") != question:
+            stored = self._opened.store.clusterings.get(name)
+            if (stored.document["instruction"] or "") != question:
                 continue
-            with suppress(EncoderMismatchError):
-                saved = self.get(name)
-                names = {cluster.number: cluster.label for cluster in saved.clusters}
-                labels = {id: [names[each] for each in there if each in names] for id, there in saved.topics.items()}
-                single = not saved.several and saved.material.units is None
-                found[name] = {id: each[0] if single else each for id, each in labels.items() if each}
+            try:
+                saved: Clustering = self.get(name)
+            except (EncoderMismatchError, FilterError):
+                saved = as_saved(self._opened.store, stored)
+            names = {cluster.number: cluster.label for cluster in saved.clusters}
+            labels = {id: [names[each] for each in there if each in names] for id, there in saved.topics.items()}
+            single = not saved.several and saved.material.units is None
+            found[name] = {id: each[0] if single else each for id, each in labels.items() if each}
         return found
 
     def edit(

@@ -6,28 +6,36 @@ changed since comes on top (`edits`), and new documents go through it too.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
+import numpy as np
 from pydantic import TypeAdapter
 
 from retriever.clusters.arithmetic.choice import Choice
 from retriever.clusters.arithmetic.consensus import Stability
+from retriever.clusters.arithmetic.naming import KEYWORDS
 from retriever.clusters.by_names import base_vectors
 from retriever.clusters.clustering import Cluster, Clustering, ClusterRequest, Made, documents_of
 from retriever.clusters.describing import described_anew
 from retriever.clusters.edits import Edit, Edited, edit_of, edited
-from retriever.clusters.material import Material, read_material
+from retriever.clusters.fields import Spread, spreads
+from retriever.clusters.material import Material, read_material, text_key
+from retriever.clusters.phrases import counted
 from retriever.clusters.placing import Places, Placing, placing_json, placing_of, stored_vectors
 from retriever.clusters.references import NONE
 from retriever.clusters.resemblance import Resemblance
 from retriever.core.errors import UsageError
 from retriever.index.filtering import request_filter
 from retriever.index.opened import Opened
+from retriever.index.selection import selected_documents
 from retriever.index.sources.source import Source
 from retriever.store.clusterings import LATER, StoredClustering
 from retriever.store.database import Store
+from retriever.store.filters import Filter
 
 _STORED = ("instruction", "where", "chosen", "stability", "made", "written_by", "resembles")  # of the JSON object
 
@@ -132,16 +140,18 @@ def save(store: Store, name: str, found: Clustering, fingerprint: str) -> None:
 def kept(store: Store, stored: StoredClustering) -> Kept:
     """Return a clustering as it was saved, from what `save` stored; its filter is that of the answers known now."""
     document = stored.document
+    return _kept(stored, request_filter(store, document["where"], document["instruction"]))
+
+
+def _kept(stored: StoredClustering, where: Filter | None) -> Kept:
+    document = stored.document
     clusters = [Cluster.from_stored(cluster) for cluster in document["clusters"]]
     chosen, stability = document["chosen"], document["stability"]
     return Kept(
         name=stored.name,
         created=stored.created,
         fingerprint=stored.fingerprint,
-        request=ClusterRequest(
-            document["instruction"],
-            where=request_filter(store, document["where"], document["instruction"]),
-        ),
+        request=ClusterRequest(document["instruction"], where=where),
         clusters=clusters,
         choice=chosen and TypeAdapter(Choice).validate_python({"k": len(clusters), **chosen}),
         stability=stability and TypeAdapter(Stability).validate_python(stability),
@@ -170,7 +180,7 @@ def shown_again(opened: Opened, shown: Source, saved: Kept) -> SavedClustering:
         request=saved.request,
         view=shown.view_id,
         material=material,
-        clusters=_clusters(saved, material, state),
+        clusters=_recounted(store, saved, material, state),
         places=state.places,
         placing=saved.placing,
         made=saved.made,
@@ -184,6 +194,26 @@ def shown_again(opened: Opened, shown: Source, saved: Kept) -> SavedClustering:
         edits=edits,
         state=state,
     )
+
+
+def as_saved(store: Store, stored: StoredClustering) -> Clustering:
+    """Return a saved clustering, changes included, whose view is gone: of the texts that it has put to a cluster.
+
+    Without a filter, texts that were put to one later are among these. Clusters have nothing but number and name.
+    """
+    saved, documents, places = _kept(stored, None), [], {}
+    later = {} if stored.document["where"] else saved.known
+    for document in selected_documents(store, None, None):
+        key = text_key(document.text)
+        place = saved.places[document.id] if saved.texts.get(document.id) == key else later.get(key)
+        if place is not None:
+            documents.append(document)
+            places[document.id] = place
+    material = Material(documents, np.empty((len(documents), 0), np.float32), [()] * len(documents))
+    edits = [edit_of(edit) for edit in store.edits.all(saved.name)]
+    state = edited([cluster.label for cluster in saved.clusters], places, edits, material)
+    clusters = [Cluster(number, label) for number, label in state.labels.items()]
+    return Clustering(saved.request, 0, material, clusters, state.places, saved.placing, saved.made)
 
 
 def extended(opened: Opened, saved: Kept, material: Material) -> tuple[dict[str, tuple[int, ...]], list[str]]:
@@ -223,6 +253,31 @@ def _clusters(saved: Kept, material: Material, state: Edited) -> list[Cluster]:
         cluster = replace(cluster, label=label, size=size, documents=documents[number], examples=examples, holds=holds)
         result.append(cluster)
     return sorted(result, key=lambda cluster: (cluster.empty, -cluster.size)) if touched else result
+
+
+def _recounted(store: Store, saved: Kept, material: Material, state: Edited) -> list[Cluster]:
+    """Return the clusters that are there now with counts of the documents in them: of answers, and of the same fields.
+
+    A field that no document has any more is left out.
+    """
+    clusters = _clusters(saved, material, state)
+    counts: list[dict[str, Spread]] = [{} for _ in range(state.count)]
+    for field in dict.fromkeys(chain.from_iterable(cluster.spreads for cluster in saved.clusters)):
+        with suppress(UsageError):
+            for known, new in zip(counts, spreads(store, material, state.places, [field], state.count), strict=True):
+                known.update(new)
+    said: dict[int, list[str]] = {cluster.number: [] for cluster in clusters}
+    for document, answer in zip(material.documents, material.phrases or [], strict=False):
+        for number in state.places[document.id]:
+            said.get(number, []).append(answer)
+    return [
+        replace(
+            cluster,
+            spreads=counts[cluster.number],
+            phrases=counted(said[cluster.number])[:KEYWORDS] if cluster.phrases else (),
+        )
+        for cluster in clusters
+    ]
 
 
 def _places(document: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:

@@ -47,6 +47,7 @@ class Language:
         grams: how many characters are searched together where words are not apart; 0 where spaces part them.
         stop: words, in lower case, that say nothing of a topic.
         denying: words that deny what stands beside them.
+        others: codes of further languages that texts are in, whose words without a topic are left out too.
     """
 
     code: str
@@ -55,6 +56,7 @@ class Language:
     grams: int = 0
     stop: frozenset[str] = frozenset()
     denying: frozenset[str] = frozenset()
+    others: tuple[str, ...] = ()
 
     @property
     def is_english(self) -> bool:
@@ -73,16 +75,19 @@ class Language:
         >>> language("fr").words("L'appareil fait un bruit terrible")
         ['appareil', 'bruit', 'terrible']
         """
-        if self.is_english:
+        if self.is_english and not self.others:
             return [word for token in _WORD.findall(text) if (word := token.casefold()) not in STOPWORDS]
         composed = unicodedata.normalize("NFC", text)
-        parted = _PARTED.get(self.code)
+        parted = next((_PARTED[code] for code in (self.code, *self.others) if code in _PARTED), None)
         apart = composed if parted is None else WIDE.sub(" ", composed)
         words = [word.casefold() for word in _WORD_ELSEWHERE.findall(apart)]
-        return [word for word in (*words, *(parted(composed) if parted else ())) if word not in self.stop]
+        stop = self.stop.union(*(languages()[code].stop for code in self.others))
+        return [word for word in (*words, *(parted(composed) if parted else ())) if word not in stop]
 
     def denies(self, text: str) -> bool:
         """Whether a text in lower case has a word that denies something."""
+        if any(languages()[code].denies(text) for code in self.others):
+            return True
         if self.is_english:
             return _ENGLISH_DENIES.search(text) is not None
         if self.grams and self.code != "ko":

@@ -363,6 +363,7 @@ class IndexStatus:
         language: code of the language that words are searched in.
         unit_count: how many of them all documents have together.
         sent: texts and tokens, about, that language models were sent on all days: ``texts`` and ``tokens``.
+        fields: of metadata, each with the types of its values: "dates", "lists of texts"; empty where all are null.
     """
 
     path: str
@@ -380,6 +381,7 @@ class IndexStatus:
     language: str = "en"
     unit_count: int = 0
     sent: Mapping[str, int] = field(default_factory=dict)
+    fields: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""

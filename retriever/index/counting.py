@@ -1,14 +1,17 @@
 """Count documents: those that a filter accepts, and how many have which value of a field."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from retriever.core.errors import UsageError
 from retriever.core.fields import names_of, values_by_name
+from retriever.core.moments import as_periods
+from retriever.core.types import JSON, Document
 from retriever.index.filtering import request_filter
 from retriever.index.opened import HasOpened, opened
 from retriever.index.selection import require_fitting
+from retriever.store.database import Store
 from retriever.store.filters import resolve_field
 
 
@@ -19,7 +22,8 @@ class Counted:
     Attributes:
         documents: all that the filter accepts.
         field: the field whose values were counted, by its whole name; None where none was asked for.
-        values: documents by value, the most frequent first; an item of a list counts as a value.
+        values: documents by value, the most frequent first; an item of a list counts as a value, and dates count as
+            days, months or years.
         without: documents that have no value of the field.
     """
 
@@ -29,11 +33,13 @@ class Counted:
     without: int
 
 
-def field_types(index: HasOpened) -> dict[str, str]:
-    """Return the metadata fields of documents, each with the types of its values: "dates", "lists of texts"."""
-    documents = opened(index).store.documents
-    with opened(index).store.snapshot():
-        return {name: str(documents.types.held(path)) for name, path in documents.fields().items()}
+def values_of(store: Store, documents: Sequence[Document], field: str) -> list[JSON]:
+    """Return what every document has in a field, given by its whole name, as it is counted; None for nothing.
+
+    Where the field holds dates, as filters see it, these are days, months or years.
+    """
+    values = [values_by_name(document.metadata).get(field) for document in documents]
+    return as_periods(values) if store.documents.types.holds_dates(store.documents.fields()[field]) else values
 
 
 def count_documents(index: HasOpened, where: str | None = None, by: str | None = None) -> Counted:
@@ -58,8 +64,7 @@ def count_documents(index: HasOpened, where: str | None = None, by: str | None =
         return Counted(len(documents), None, {}, 0)
     counts: Counter[str] = Counter()
     without = 0
-    for document in documents:
-        named = names_of(values_by_name(document.metadata).get(field))
+    for named in map(names_of, values_of(store, documents, field)):
         counts.update(named)
         without += not named
     ordered = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -200,7 +200,7 @@ def _of_another(
     if isinstance(item, LangChainDocument):
         id, text = item.id, item.page_content
     else:
-        id, text = item.node_id, item.get_content()
+        id, text = None if _is_made_up(item) else item.node_id, item.get_content()
     metadata = cast("Mapping[str, JSON]", plain.fields(item.metadata))
     if not isinstance(text, str) or is_blank(text):
         return BadRow(NAME, number, id, "the text is empty", "")
@@ -209,3 +209,8 @@ def _of_another(
         equal[id] += 1
         id = id if equal[id] == 1 else f"{id}-{equal[id]}"
     return Document(id, text, metadata)
+
+
+def _is_made_up(node: Any) -> bool:  # noqa: ANN401 - of LlamaIndex
+    """Return whether a node has a random id for want of one that somebody named."""
+    return "id_" in getattr(type(node), "model_fields", ()) and "id_" not in node.model_fields_set

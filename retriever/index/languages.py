@@ -5,7 +5,7 @@ gets the field ``language``, to filter and compare by.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -22,17 +22,18 @@ MULTILINGUAL = "multilingual"
 """Name of the encoder for other languages than English, of texts as they are and under a question."""
 
 AUTO = "auto"
-"""In the place of a language's code: the language that most texts are in."""
+"""In the place of a language's code: the commonest language of the texts."""
 
 FIELD = "language"
 """The metadata field with the language of a document, where there are several."""
 
-_TOLD_APART = "languages_told_apart"  # the setting that says that documents get the field
+TOLD_APART = "languages_told_apart"
+"""The setting that says that documents get the field."""
+
 _LOOKED_AT = 500  # documents, the first ones
 _LEAST_TEXTS = 20  # from which on English that was not asked for is doubted
 _LEAST_WORDS = 5  # of a text whose language can be told
 _MOST_CHARACTERS = 600  # of a text that are looked at
-_HALF = 0.5
 _SEVERAL = 0.05  # of the texts, which another language has where there are several
 _NAMED = 4  # languages in a note
 
@@ -50,9 +51,8 @@ class Heard:
 
     @property
     def most(self) -> Language | None:
-        """The language of more than half of the texts; None where there is none, or where it is not a known one."""
-        code = next(iter(self.texts), "")
-        return languages().get(code) if self.texts.get(code, 0) > _HALF * self.count else None
+        """The commonest language; None where nothing was heard, or where it is not a known one."""
+        return languages().get(next(iter(self.texts), ""))
 
     @property
     def several(self) -> bool:
@@ -102,7 +102,7 @@ def settle(store: Store, wanted: str | None, rows: Iterable[Document | BadRow], 
             settled.notes += _base_note(base, heard.most)
     if wanted is not None:
         settled.notes += _base_note(base, store.words.language)
-    if store.settings.get(_TOLD_APART):
+    if store.settings.get(TOLD_APART):
         settled.rows = map(told_apart, settled.rows)
     return settled
 
@@ -123,6 +123,14 @@ def language_of(text: str) -> str:
     return ALIASES.get(code, str(code))
 
 
+def with_others(spoken: Language, documents: Sequence[Document]) -> Language:
+    """Return a language with the others that documents say they are in, by their field, more than a few of them."""
+    counts = Counter(code for document in documents if isinstance(code := document.metadata.get(FIELD), str))
+    least = max(2, _SEVERAL * counts.total())
+    others = [code for code, count in counts.items() if code in languages() and code != spoken.code and count >= least]
+    return replace(spoken, others=tuple(sorted(others)))
+
+
 def told_apart(row: Document | BadRow) -> Document | BadRow:
     """Return a document with the field of its language, unless it has such a field or its language cannot be told."""
     if isinstance(row, BadRow) or FIELD in row.metadata or not (code := language_of(row.text)):
@@ -131,17 +139,17 @@ def told_apart(row: Document | BadRow) -> Document | BadRow:
 
 
 def _adopt(store: Store, heard: Heard, first: Iterable[Document | BadRow], settled: Settled) -> None:
-    """Take the language that most texts are in, and say so; what is English as expected is not worth a note."""
+    """Take the commonest language of the texts, and say so; what is English as expected is not worth a note."""
     chosen = heard.most or ENGLISH
-    if not chosen.is_english or (heard.count and heard.most is None):
+    if not chosen.is_english or (heard.texts and heard.most is None):
         looked = f"{counted(heard.count, 'text')} looked at: {heard}"
         settled.notes.append(f"Words are searched as {chosen.name} ({looked}).")
     _speak(store, chosen, settled)
     if heard.several and not any(FIELD in row.metadata for row in first if isinstance(row, Document)):
-        store.settings.set(_TOLD_APART, True)
+        store.settings.set(TOLD_APART, True)
         settled.notes.append(
             f"There are texts in several languages: each document has the field {FIELD}, to filter "
-            f"(--where \"{FIELD} = '{chosen.code}'\") and to compare by (--by {FIELD})."
+            f"(--where \"{FIELD} = '{next(iter(heard.texts))}'\") and to compare by (--by {FIELD})."
         )
 
 

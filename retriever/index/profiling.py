@@ -8,6 +8,7 @@ from typing import cast
 
 from retriever.core.errors import FilterError
 from retriever.core.fields import values_by_name
+from retriever.core.languages import count_words
 from retriever.core.periods import period_of
 from retriever.core.types import JSON
 from retriever.corpus.fields import Columns as Columns
@@ -102,7 +103,7 @@ def profile(index: HasOpened, columns: Columns) -> Profile:
                 days[day] += 1
             _count(products, values.get(columns.product))
             _count(categories, values.get(columns.category))
-            lengths[_bucket(len(document.text.split()))] += 1
+            lengths[_bucket(count_words(document.text))] += 1
         documents, texts = len(opened(index).store.documents), opened(index).store.documents.count_texts()
     months: Counter[str] = Counter()
     for day, count in days.items():

@@ -39,6 +39,7 @@ def index_status(store: Store, folder: Path) -> IndexStatus:
             units=kind(store),
             language=store.words.language.code,
             unit_count=store.documents.count_embedded(),
+            fields={name: str(store.documents.types.held(path)) for name, path in store.documents.fields().items()},
             sent=dict(zip(("texts", "tokens"), store.spending.total(), strict=True)),
         )
 

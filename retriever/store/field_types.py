@@ -26,6 +26,11 @@ _NO_DATE = f"{_VALUE} != '' AND NOT (json_type(metadata, ?1) = 'text' AND {is_da
 _COUNT_DATES = f"SELECT COUNT(*) FROM (SELECT 1 FROM documents WHERE parent IS NULL AND {_DATE} LIMIT ?2)"
 _COUNT_OTHERS = f"SELECT COUNT(*) FROM (SELECT 1 FROM documents WHERE parent IS NULL AND {_NO_DATE} LIMIT ?2)"
 
+_ITEM_TYPES = (
+    "SELECT DISTINCT item.type FROM documents, json_each(metadata, ?) AS item "
+    "WHERE documents.parent IS NULL AND json_type(metadata, ?) = 'array'"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class HeldTypes:
@@ -62,11 +67,7 @@ class FieldTypes(Table):
         """Return the types of what documents hold at a JSON path of their metadata; all of them are looked at."""
         rows = self._db.rows("SELECT DISTINCT json_type(metadata, ?) FROM documents WHERE parent IS NULL", (path,))
         values = frozenset(row[0] for row in rows if row[0])
-        items = self._db.rows(
-            "SELECT DISTINCT item.type FROM documents, json_each(metadata, ?) AS item "
-            "WHERE documents.parent IS NULL AND json_type(metadata, ?) = 'array'",
-            (path, path),
-        )
+        items = self._db.rows(_ITEM_TYPES, (path, path)) if "array" in values else []
         return HeldTypes(values, frozenset(row[0] for row in items), self.holds_dates(path))
 
     def holds_dates(self, path: str) -> bool:

@@ -33,6 +33,7 @@ def test_the_indexes_are_named_and_described(server, make):
     status = server.get("/indexes/reviews").json()
     assert (status["path"], status["documents"], status["texts"]) == ("reviews", 5, 5)
     assert [view["instruction"] for view in status["views"]] == ["", PRODUCT]
+    assert status["fields"] == {"half": "numbers", "stars": "numbers"}
     assert refused(server.get("/indexes/gone"), 404, "index_not_found", "no index 'gone' here", "GET /indexes")
 
 

@@ -94,6 +94,19 @@ def test_a_question_that_was_taught_says_how_well_it_is_answered(make, app, chan
         assert [one[0] for one in links(session)] == ["Teach it more"]
 
 
+def test_groups_that_were_saved_before_their_question_was_taught_have_the_verdict_of_then(make, app, chance):
+    folder = make(rows=ROWS, instructions=[MOOD])
+    with Index(folder, encoder=load_encoder()) as index:
+        index.clusterings.save("untaught", index.cluster(MOOD, into=["broke", "whole"]))
+        index.teaching.teach(MOOD, [(row["id"], "broke" if "broke" in row["text"] else "whole") for row in ROWS])
+        index.clusterings.save("taught", index.cluster(MOOD))
+    before, after = (shown(settle(app("groups", saved=name))) for name in ("untaught", "taught"))
+    assert SHOWN in before
+    assert "Taught with" not in before
+    assert "Taught with 42 examples" in after
+    assert SHOWN not in after
+
+
 def test_clusters_with_other_ratings_than_the_examples_that_taught_them_are_doubted(make, app, chance):
     broken = [row["id"] for row in ROWS if "broke" in row["text"]]
     whole_ones = [row["id"] for row in ROWS if "broke" not in row["text"]]

@@ -51,7 +51,7 @@ def counts(ran):
         (
             ["status"],
             "schema_version path encoder documents texts size_bytes views runs quarantined lazy vector_index plain "
-            "units language unit_count sent",
+            "units language unit_count sent fields",
         ),
         (["delete", "r1", "r9"], "schema_version deleted missing"),
         (["repair"], "schema_version rebuilt lost generations"),

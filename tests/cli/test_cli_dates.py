@@ -35,6 +35,24 @@ def test_a_search_filters_by_moments(dated, where, ids):
     assert hits(dated, where) == ids
 
 
+def test_groups_are_counted_by_days_of_utc_and_a_report_compares_these(dated):
+    argv = ["--instruction", "What product is it?", "-k", "1", "--by", "created_at"]
+    found = dated("cluster", *argv, "--save", "it", "--json")
+    days = {"2024-05-30": 1, "2024-05-31": 2, "2024-06-01": 1}
+    assert found.document["clusters"][0]["by"]["created_at"]["counts"] == days
+    report = dated("report", "it", "--by", "created_at", "--json").document
+    parts = report["numbers"]["segments"]["created_at"]
+    assert {part["part"]: part["total"] for part in parts} == days
+    for day, count in days.items():
+        assert len(hits(dated, f"created_at = '{day}'")) == count
+
+
+def test_status_shows_the_types_of_fields(dated, write):
+    dated("index", write([{"id": "5", "text": "A box.", "tags": ["a", "b"], "stars": 2, "seal": {"wide": None}}]))
+    fields = "fields created_at (dates), seal.wide (no values), stars (numbers), tags (lists of texts)\n"
+    assert fields in dated("status").out
+
+
 def test_documents_that_are_changed_deleted_and_added_again_are_filtered_by_what_they_hold_then(dated, write):
     last_day = "created_at = '2024-05-31'"
     dated("index", write([{**ROWS[3], "created_at": "2024-05-31 23:59"}, {**ROWS[1], "created_at": "2024-06-02"}]))

@@ -335,7 +335,7 @@ def test_saved_groups_keep_texts_whose_answers_change_when_the_question_is_taugh
 def test_merged_groups_have_the_names_and_definitions_of_both(read, model):
     read.clusterings.save("things", read.cluster(WHO, k=3))
     found = read.clusterings.edit("things", ClusterEdits(merge=[["lamp", "toy"]]))
-    assert list(sizes(found).items()) == [("lamp and toy", 9), ("kettle", 2), ("nothing", 2), ("not said", 1)]
+    assert list(sizes(found).items()) == [("lamp / toy", 9), ("kettle", 2), ("nothing", 2), ("not said", 1)]
     assert found.clusters[0].description == "It is a lamp. It is a toy."
 
 

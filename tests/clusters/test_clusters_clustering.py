@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from index_fakes import FAULT, KEYWORDS, MOOD, PRODUCT, FakeEncoder, add_to_base, documents
 
+from retriever.clusters.edit_requests import ClusterEdits
 from retriever.clusters.material import read_material
 from retriever.clusters.placing import Centroids
 from retriever.clusters.saved import extended, kept
@@ -210,6 +211,26 @@ def test_a_saved_clustering_is_what_it_was(saved):
     again = saved.clusterings.get("products").to_json()
     assert {key: again[key] for key in before} == before
     assert (again["saved"]["name"], again["new"], again["fits_none"]) == ("products", [], [])
+
+
+def test_counts_of_fields_are_of_the_documents_that_a_saved_clustering_has_now(full):
+    full.clusterings.save("counted", full.cluster(PRODUCT, k=3, by=["stars", "town"]))
+    texts = {"new": f"a {PRODUCTS[0]} that is new", "odd": "nothing of that"}
+    full.add([Document(id, text, {"stars": 9}) for id, text in texts.items()])
+    full.delete([CORPUS[0].id])
+    found = full.clusterings.get("counted")
+    assert found.fits_none == ["odd"]
+    for cluster in found.clusters:
+        for field in ("stars", "town"):
+            assert sum(cluster.spreads[field].counts.values()) == cluster.size
+    assert [cluster.label for cluster in found.clusters if "9" in cluster.spreads["stars"].counts] == [PRODUCTS[0]]
+    edited = full.clusterings.edit("counted", ClusterEdits(merge=[["1", "2"]]))
+    counts = [sum(cluster.spreads["town"].counts.values()) for cluster in edited.clusters]
+    assert counts == [cluster.size for cluster in edited.clusters]
+    full.clusterings.undo("counted")
+    assert full.clusterings.get("counted").clusters == found.clusters
+    full.add([Document(document.id, document.text, {"stars": 1}) for document in full.documents()])
+    assert {tuple(cluster.spreads) for cluster in full.clusterings.get("counted").clusters} == {("stars",)}
 
 
 def test_new_documents_are_put_without_moving_the_old(saved):

@@ -33,6 +33,16 @@ def test_flows_say_who_moved(mixed):
     assert document["flows"][0] == {"from": 1, "to": 1, "size": 2, "stays": True, "examples": ["a", "c"]}
 
 
+def test_groups_of_one_name_are_counterparts_however_few_documents_they_share(mixed):
+    first, second = mixed.cluster(PRODUCT, into=["toy", "lamp"]), mixed.cluster(MOOD, into=["love", "hate"])
+    found = compare_clusters(first, second)
+    assert [(one.first, one.second) for one in found.flows if one.stays] == [(0, 0), (1, 1)]
+    swapped = [replace(cluster, label=name) for cluster, name in zip(second.clusters, ("Lamp", "toy"), strict=True)]
+    found = compare_clusters(first, replace(second, clusters=swapped))
+    assert [(one.first, one.second) for one in found.flows if one.stays] == [(0, 1), (1, 0)]
+    assert found.moved == 4
+
+
 def test_the_same_clustering_has_not_moved(mixed):
     one = mixed.cluster(PRODUCT, k=2)
     found = compare_clusters(one, mixed.cluster(PRODUCT, k=2))

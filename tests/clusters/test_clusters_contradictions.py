@@ -81,6 +81,21 @@ def test_false_groups_of_the_example_reviews_do(reviews):
     assert len(contradictions(*turned, "stars")) == 2
 
 
+def test_groups_of_texts_in_several_languages_are_not_mixed_and_one_in_a_single_language_may_be():
+    def group(name, places, languages, products):
+        rows = zip(languages, products, strict=True)
+        return [
+            (Document(f"{name}-{row}", "", {"language": spoken, "product": product}), places)
+            for row, (spoken, product) in enumerate(rows)
+        ]
+
+    leaks = group("leaks", (0,), ["de", "fr", "es"] * 8, ["kettle"] * 24)
+    german = group("german", (1,), ["de"] * 24, ["lamp", "bag", "toy"] * 8)
+    documents, places = [each for each, _ in leaks + german], {each.id: place for each, place in leaks + german}
+    said = contradictions({0: "undicht", 1: "gut"}, documents, places)
+    assert said == {1: "By product they are mixed: bag 8, lamp 8, toy 8, of 24; none has half."}
+
+
 def test_documents_without_metadata_or_groups_say_nothing():
     bare = [Document("a", "x"), Document("b", "y")]
     assert contradictions({0: "angry"}, bare, {"a": (0,)}, "stars") == {}

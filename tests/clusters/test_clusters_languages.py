@@ -4,7 +4,9 @@ import pytest
 from retriever.clusters.arithmetic.naming import answer_words, keywords, labels_of, names_that_hold, typical_sentence
 from retriever.clusters.phrases import title
 from retriever.clusters.quotes import Source, quotes, typical_words
-from retriever.core.languages import language
+from retriever.core.languages import ENGLISH, language
+from retriever.core.types import Document
+from retriever.index.languages import FIELD, with_others
 from retriever_app import cards
 from retriever_app.pages.teach.model import excerpt
 
@@ -27,6 +29,30 @@ def test_forms_of_a_word_count_together_and_its_stop_words_do_not():
     assert typical_words({"schlösser": 0.5, "schloss": 0.9, "koffer": 0.7}, GERMAN) == ["schloss", "koffer"]
     assert labels_of([["koffer"], ["koffern", "schloss"]], GERMAN) == ["koffer", "schloss"]
     assert answer_words(["Batterien", "und", "Farbe"], "Welche Farbe?", GERMAN) == {"batterien"}
+
+
+def test_words_without_a_topic_are_left_out_in_all_languages_that_texts_are_in():
+    texts = ["Der Koffer ist zu.", "La valise de la cliente", "鞄の鍵が壊れました。", "The lock of the bag"]
+    codes = ["de", "fr", "ja", "de"]
+    documents = [Document(text, text, {FIELD: code}) for text, code in zip(texts, codes, strict=True) for _ in "ab"]
+    spoken = with_others(GERMAN, [*documents, Document("own", "", {FIELD: ["fr"]}), Document("odd", "", {FIELD: "xx"})])
+    assert (spoken.code, spoken.others) == ("de", ("fr", "ja"))
+    assert [spoken.words(text) for text in texts] == [
+        ["koffer"], ["valise", "cliente"], ["鞄", "鍵"], ["the", "lock", "of", "the", "bag"]
+    ]  # fmt: skip
+    denied = [spoken.denies(text) for text in ("kein netz", "pas de bruit", "壊れない", "no lock")]
+    assert denied == [True, True, True, False]
+    assert with_others(ENGLISH, documents[:4]).words("The lock, la serrure") == ["lock", "serrure"]
+    assert with_others(GERMAN, documents[:2]) == GERMAN
+
+
+def test_groups_of_an_index_in_several_languages_are_named_by_words_with_a_topic(index):
+    leaks = ["La bouilloire et la fuite de la semaine.", "La fuite de la bouilloire et de la lampe."]
+    rows = [*[(text, "fr") for text in leaks], ("Der Koffer ist leider zu klein.", "de"), ("Der Koffer ist zu.", "de")]
+    index.add([Document(str(row), text, {FIELD: code}) for row, (text, code) in enumerate(rows)])
+    (cluster,) = index.cluster(k=1).clusters
+    assert not {"la", "de", "et", "der", "ist"} & {*cluster.text_keywords}
+    assert {"fuite", "koffer"} <= {*cluster.text_keywords}
 
 
 def test_a_name_of_single_characters_holds_for_the_texts_with_them():

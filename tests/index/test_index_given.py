@@ -220,6 +220,19 @@ def test_nothing_to_add_is_told(index):
     assert index.add(ROWS).notes == []
 
 
+def test_a_node_that_nobody_named_has_an_id_of_its_text_the_same_every_time(index):
+    def nodes():
+        named = TextNode(id_="n", text="a rug")
+        twice = [LlamaDocument(text="a lamp") for _ in range(2)]
+        return [TextNode(text="a mug", metadata={"page": 1}), *twice, named]
+
+    assert index.add(nodes()).added == 4
+    again = index.add(nodes())
+    assert (again.unchanged, again.added, len(list(index.documents()))) == (4, 0, 4)
+    assert index.get(["n"])["n"].text == "a rug"
+    assert index.add([LangChainDocument(page_content="a mug", metadata={"page": 1})]).unchanged == 1
+
+
 def test_a_mixed_list_is_taken_item_by_item(index):
     node = NodeWithScore(node=TextNode(id_="n", text="a mug", metadata={"page": 1}), score=0.5)
     bad = BadRow("old.csv", 3, None, "no text", "")

@@ -98,6 +98,21 @@ def test_documents_in_several_languages_get_a_field_to_filter_by(index):
     assert index.get(["own"])["own"].metadata == {FIELD: "Swiss"}
 
 
+def test_of_several_languages_the_commonest_is_taken_even_where_it_is_below_half(index):
+    mixed = [*reviews("ja", 12), *reviews("de", 10), *reviews("fr", 10), *reviews("en", 10)]
+    notes = index.add(mixed, options=AUTO).notes
+    assert index.status().language == "ja"
+    assert notes[0].startswith("Words are searched as Japanese (42 texts looked at: Japanese 29%")
+    assert "language = 'ja'" in notes[1]
+    assert by_words(index, "玉ねぎ")[0] == "ja-r-027"
+    assert by_words(index, "Duschvorhang") == ["de-r-002"]
+
+
+def test_an_index_that_was_told_no_language_hears_several_too(index):
+    (note,) = index.add([*reviews("ja", 12), *reviews("de", 10), *reviews("fr", 10)]).notes
+    assert note.startswith("Texts looked at: Japanese 38%")
+
+
 def test_documents_that_say_their_language_keep_what_they_say(index):
     own = [Document(document.id, document.text, {FIELD: "?"}) for document in [*reviews("fr", 20), *reviews("de", 20)]]
     index.add(own, options=AUTO)
@@ -121,14 +136,16 @@ def test_a_verdict_of_a_model_that_ships_doubts_itself_on_texts_in_another_langu
 
 
 @pytest.mark.parametrize(("out", "take_in"), [(export_index, import_index), (export_parquet, import_parquet)])
-def test_an_exported_index_keeps_its_language(index, tmp_path, out, take_in):
-    index.add(reviews("de"), options=IndexingOptions(language="de"))
+def test_an_exported_index_keeps_its_language_and_tells_later_documents_apart(index, tmp_path, out, take_in):
+    index.add([*reviews("de"), *reviews("fr", 20)], options=AUTO)
     index.close()
     out(index.path, tmp_path / "out")
     take_in(tmp_path / "out", tmp_path / "other")
     with Index(tmp_path / "other", encoder=FakeEncoder()) as other:
         assert other.status().language == "de"
         assert by_words(other, "Igelfamilien") == ["de-r-175"]
+        other.add(reviews("fr", 21)[20:])
+        assert list(other.documents(where="language = 'fr'"))[-1].text == reviews("fr", 21)[20].text
 
 
 def test_a_damaged_language_is_taken_out_and_words_are_english_again(index):

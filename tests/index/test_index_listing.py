@@ -6,9 +6,11 @@ import pyarrow as pa
 import pytest
 from index_fakes import FAULT, MOOD, PRODUCT, RichEncoder
 
+from retriever.clusters.edit_requests import ClusterEdits
 from retriever.core.errors import FilterError, InputError, RetrieverError, UsageError
 from retriever.core.types import Document
 from retriever.index.indexing import IndexingOptions
+from retriever.index.reembedding import reembed
 from retriever.workspace import Index
 
 ROWS = [
@@ -86,6 +88,40 @@ def test_an_instruction_brings_words_and_the_groups_of_its_saved_clusterings(ric
     assert rich.documents(PRODUCT).to_pandas()["kinds"].tolist()[-1] == "lamp"
     moods = rich.documents(MOOD, where="stars >= 1").to_pandas()
     assert dict(zip(moods["id"], moods["moods"], strict=True)) == {"a": "love", "b": "hate"}
+
+
+def test_groups_of_another_encoder_are_listed_as_they_were_saved_and_changed(rich):
+    rich.add([*ROWS, Document("e", "a mug I love"), Document("f", "a mug I hate")], instructions=[PRODUCT])
+    rich.clusterings.save("kinds", rich.cluster(PRODUCT, k=2))
+    rich.clusterings.save("rated", rich.cluster(PRODUCT, k=2, where="stars <= 2 or version = 2"))
+    rich.add([Document("g", "a mug too")])
+    rich.documents(PRODUCT).to_arrow()  # puts it to a group
+    rich.clusterings.edit("kinds", ClusterEdits(split={"mug": 2}, rename={"toy": "Toys"}))
+    rich.add([Document("i", "a mug after the split")])
+    before = rich.documents(PRODUCT).to_pandas().set_index("id")
+    assert before["kinds"]["a"] == "Toys"
+    assert before["kinds"].notna().all()
+    rich.close()
+    reembed(rich.path, RichEncoder("other"))
+    with Index(rich.path, encoder=RichEncoder("other")) as again:
+        again.upkeep.complete([PRODUCT])
+        after = again.documents(PRODUCT).to_pandas().set_index("id")
+        assert after["kinds"].drop("i").to_dict() == before["kinds"].drop("i").to_dict()
+        assert after["rated"].dropna().to_dict() == before["rated"].dropna().to_dict() == {"a": "toy", "b": "lamp"}
+        again.add([Document("a", "a lamp by now"), Document("h", "a toy to have")])
+        later = again.documents(PRODUCT).to_pandas().set_index("id")["kinds"]
+        assert later[["a", "h"]].isna().all()
+        assert later.drop(["a", "h", "i"]).to_dict() == before["kinds"].drop(["a", "i"]).to_dict()
+
+
+def test_groups_of_a_filter_by_answers_that_are_gone_are_listed_as_they_were_saved(rich):
+    rich.add(ROWS, instructions=[MOOD])
+    rich.teaching.give_answers(MOOD, {"a": "love", "b": "hate"})
+    rich.clusterings.save("answered", rich.cluster(MOOD, k=1, where="answer = 'love'"))
+    assert rich.documents(MOOD).to_pandas()["answered"].notna().tolist() == [True, False, False]
+    rich.teaching.give_answers(MOOD, {"a": None, "b": None})
+    rich.teaching.read_by(MOOD, "default")
+    assert rich.documents(MOOD).to_pandas()["answered"].notna().tolist() == [True, False, False]
 
 
 def test_groups_are_lists_where_a_document_can_have_several(rich):

@@ -5,7 +5,7 @@ from retriever.clusters.fields import field_values
 from retriever.core.fields import values_by_name
 from retriever.core.types import Document
 from retriever.corpus.fields import Columns
-from retriever.index.counting import count_documents, field_types
+from retriever.index.counting import count_documents
 from retriever.index.indexing import IndexingOptions
 from retriever.index.profiling import Profile, profile, read_columns, set_columns
 from retriever.store.checking import metadata_fields as fields
@@ -38,6 +38,12 @@ def test_a_corpus_is_counted(index):
     assert found.duplicates == 1
 
 
+def test_words_are_counted_where_no_spaces_part_them_too(index):
+    index.add([Document("ja", "電池がすぐ切れました。" * 5), Document("de", "Der Akku ist leer.")])
+    lengths = {least: count for least, _, count in profile(index, Columns()).lengths if count}
+    assert lengths == {0: 1, 25: 1}
+
+
 def test_months_and_days_are_those_of_utc(index):
     times = ["2024-05-31T23:30:00-01:00", "2024-06-01T00:30:00+02:00", "2024-06-01 12:00", "2024-06-02", "2024-07"]
     index.add([Document(time, "kettle", {"date": time}) for time in times])
@@ -47,12 +53,31 @@ def test_months_and_days_are_those_of_utc(index):
     assert count_documents(index, "date = '2024-06'").documents == 3
 
 
+@pytest.mark.parametrize(
+    ("times", "counts"),
+    [
+        ([f"2024-05-{day:02}T12:00:{day:02}" for day in range(1, 25)],
+         {f"2024-05-{day:02}": 1 for day in range(1, 25)}),
+        ([f"2024-05-{day:02}T12:00:{day:02}" for day in range(1, 26)], {"2024-05": 25}),
+        (["2024-06-01T00:30:00+02:00", "2024-05-31", "2024-05-31T09:00", "2024-06", "2024", "unknown"],
+         {"2024": 1, "2024-05-31": 3, "2024-06": 1, "unknown": 1}),
+        ([f"{year}-{month:02}-01" for year in (2019, 2020, 2021) for month in range(1, 13)],
+         {"2019": 12, "2020": 12, "2021": 12}),
+        (["2024-05-31-001", "2024-05-31-002"], {"2024-05-31-001": 1, "2024-05-31-002": 1}),
+    ],
+)  # fmt: skip
+def test_dates_count_by_the_shortest_period_of_which_there_are_few_and_other_values_by_themselves(index, times, counts):
+    documents = [Document(str(row), f"kettle {row}", {"at": time}) for row, time in enumerate(times)]
+    index.add(documents, options=IndexingOptions(raw=True))
+    assert count_documents(index, by="at").values == counts
+
+
 def test_fields_have_the_types_of_what_documents_hold(index):
     index.add([
         Document("a", "kettle", {"at": "2024-05-31 12:00", "stars": 4, "tags": ["x"], "in": {"ner": "a"}, "ok": True}),
         Document("b", "toy", {"at": "2024-06", "stars": 2.5, "tags": [], "in": {"ner": 5}, "nothing": None}),
     ])  # fmt: skip
-    assert field_types(index) == {
+    assert index.status().fields == {
         "at": "dates",
         "in.ner": "numbers and texts",
         "nothing": "",
@@ -62,7 +87,7 @@ def test_fields_have_the_types_of_what_documents_hold(index):
     }
     index.delete(["a"])
     index.add([Document("b", "toy", {"at": "soon", "stars": "good"})])
-    assert field_types(index) | {"in.ner": ""} == {
+    assert index.status().fields | {"in.ner": ""} == {
         **dict.fromkeys(["in.ner", "nothing", "ok", "tags"], ""), "at": "texts", "stars": "texts"
     }  # fmt: skip
 
@@ -119,7 +144,7 @@ def test_names_are_those_of_the_filter_and_no_two_fields_share_one():
 def test_a_field_has_one_value_for_filters_clusters_and_counts(index, field, values):
     rows = [Document("odd", "kettle", ODD), Document("plain", "toy", PLAIN)]
     index.add(rows)
-    assert field_values(rows, field, index._opened.store.documents.fields()) == values
+    assert field_values(index._opened.store, rows, field) == values
     counts = {str(value): 1 for value in values if isinstance(value, int)}
     assert profile(index, Columns(product=field)).products == counts
     for document, value in zip(rows, values, strict=True):

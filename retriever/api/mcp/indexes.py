@@ -18,7 +18,7 @@ from retriever.api.mcp.context import (
 )
 from retriever.api.problems import problem_of
 from retriever.core.errors import InputError, RetrieverError, UsageError
-from retriever.index.counting import count_documents, field_types
+from retriever.index.counting import count_documents
 from retriever.index.profiling import Profile, profile, read_columns
 
 _VALUES = 12
@@ -35,15 +35,16 @@ def list_indexes(context: ToolContext) -> dict[str, Any]:
 
     def described(name: str) -> dict[str, Any]:
         try:
-            status = context.service.index(name).status()
+            opened = context.service.index(name)
+            documents, views = count_documents(opened).documents, opened.views()
         except RetrieverError as error:
             return {"index": name, "problem": problem_of(error).message}
-        views = [view for view in status.views if view.instruction]
+        views = [view for view in views if view.instruction]
         half_read = [
             {"instruction": view.instruction, "coverage": round(view.coverage, 3)} for view in views if view.lazy
         ]
         instructions = [view.instruction for view in views if not view.lazy]
-        heads = {"index": name, "documents": status.documents, "instructions": instructions[:_INSTRUCTIONS]}
+        heads = {"index": name, "documents": documents, "instructions": instructions[:_INSTRUCTIONS]}
         return {**heads, "half_read": half_read[:_INSTRUCTIONS]}
 
     bounded = Bounded()
@@ -74,7 +75,7 @@ def describe(context: ToolContext, index: IndexName = "") -> dict[str, Any]:
         },
         of="views",
     )
-    fields = dict(bounded.take(list(field_types(opened).items()), list, of="fields"))
+    fields = dict(bounded.take(list(status.fields.items()), list, of="fields"))
     answer = {"index": name, "documents": contents.documents, "different_texts": contents.texts, "fields": fields}
     answer |= {"model": status.encoder.get("name"), "views": views, "reading_on": context.service.read_on(opened)}
     answer |= _counts(bounded, contents)
@@ -86,7 +87,7 @@ def count(
     context: ToolContext,
     index: IndexName = "",
     where: Where = "",
-    by: Annotated[str, Field(description="A metadata field: count the documents of each of its values.")] = "",
+    by: Annotated[str, Field(description="A metadata field: count its values, dates by day, month or year.")] = "",
 ) -> dict[str, Any]:
     """Count documents, all of them or those that a filter accepts, and by the values of a metadata field."""
     name = context.index_name(index)

@@ -24,6 +24,7 @@ from retriever.core.languages import ENGLISH, language
 from retriever.core.paths import new_folder
 from retriever.core.types import Document, Span
 from retriever.index.generations import build_generation
+from retriever.index.languages import TOLD_APART
 from retriever.index.run_record import recorded, versions
 from retriever.index.sources.catalog import own_views
 from retriever.index.sources.encoders import ENCODER, PLAIN, described
@@ -162,6 +163,7 @@ def _manifest(store: Store, views: Sequence[View], left: Sequence[str], draft: P
         "encoder": described(store),
         "plain": described(store, PLAIN),
         "language": store.words.language.code,
+        "languages_told_apart": store.settings.get(TOLD_APART) is True,
         "documents": len(store.documents),
         "texts": store.documents.count_contents(),
         "views": [{"file": _file(view), **asdict(view.key)} for view in views],
@@ -201,6 +203,8 @@ def _take_in(folder: Path, manifest: Mapping[str, Any], store: Store) -> None:
         keys = [{field.name: view[field.name] for field in fields(ViewKey)} for view in manifest["views"]]
         views = [store.views.ensure(ViewKey(**key)) for key in keys]
         store.words.speak(language(str(manifest.get("language", ENGLISH.code))))
+        if manifest.get("languages_told_apart"):
+            store.settings.set(TOLD_APART, True)
         for setting, description in ((ENCODER, manifest["encoder"]), (PLAIN, manifest["plain"])):
             if description is not None:
                 store.settings.set(setting, dict(description))

@@ -101,7 +101,7 @@ def _show(index: Index, drawn: Drawn, ask: Ask) -> None:
     beside = partial(reading.offer, index, question, readers.grouping(ask.read), "verdict")
     if ask.saved and question:
         st.subheader(text.plain(question), anchor=False)
-    show_verdict(index, question, beside=beside)
+    show_verdict(index, question, of=drawn.found, beside=beside)
     panels.show_doubts(drawn.found, panels.doubtful_ratings(drawn, columns))
     _show_fault(index, drawn.found, ask)
     left, right = st.columns(2, gap="medium")
