@@ -135,6 +135,8 @@ def reembed(
             f"{shortened(instruction, _LONGEST)} could not be taught again: {printable(why)} Teach it yourself: "
             f"retriever teach --index {quote(str(index))} --instruction {quote(printable(instruction))} EXAMPLES.jsonl"
         )
+    for note in done.notes:
+        output.say(note)
     if done.previous is not None:
         output.say("`retriever reembed --rollback` returns to the previous encoders; `--forget` deletes their vectors.")
 

@@ -99,9 +99,9 @@ def settle(store: Store, wanted: str | None, rows: Iterable[Document | BadRow], 
             _adopt(store, heard, first, settled)
         elif heard.count >= _LEAST_TEXTS and heard.most not in (None, ENGLISH):
             settled.notes.append(f"Texts looked at: {heard}. Add --language auto to search their words accordingly.")
-            settled.notes += _base_note(base, heard.most)
+            settled.notes += base_note(base, heard.most)
     if wanted is not None:
-        settled.notes += _base_note(base, store.words.language)
+        settled.notes += base_note(base, store.words.language)
     if store.settings.get(TOLD_APART):
         settled.rows = map(told_apart, settled.rows)
     return settled
@@ -159,8 +159,8 @@ def _speak(store: Store, chosen: Language, settled: Settled) -> None:
     store.words.speak(chosen)
 
 
-def _base_note(base: str | None, spoken: Language | None) -> list[str]:
-    """Say what to do where the base encoder does not read the language."""
+def base_note(base: str | None, spoken: Language | None) -> list[str]:
+    """Return a note where the base encoder does not read the language of an index: what to do."""
     if base != CATALOG[DEFAULT_BASE].spec or spoken in (None, ENGLISH):
         return []
     return [

@@ -22,6 +22,7 @@ from retriever.index.asking.door import door_of
 from retriever.index.encoding import VIEW_SETTINGS, Loader, describe, load_described
 from retriever.index.generations import build_outgrown
 from retriever.index.indexing import Indexer, IndexingOptions
+from retriever.index.languages import base_note
 from retriever.index.run_record import recorded
 from retriever.index.sources.answers import Answers
 from retriever.index.sources.catalog import Sources
@@ -58,6 +59,7 @@ class Reembedding:
         dropped: views removed.
         retaught: by instruction, what was learned anew from the examples that had taught it.
         untaught: by instruction that examples had taught, why nothing could be learned from them now.
+        notes: statements for the user.
     """
 
     encoder: str = ""
@@ -69,6 +71,7 @@ class Reembedding:
     dropped: list[int] = field(default_factory=list)
     retaught: dict[str, Lessons] = field(default_factory=dict)
     untaught: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
@@ -183,6 +186,7 @@ def _change(
     with recorded(store, "reembed") as run_id:
         current = _current(store)
         (report.encoder, report.plain), (report.previous, _) = wanted.names, current.names
+        report.notes += base_note(report.plain, store.words.language)
         read = [sources.read(instruction) for instruction in report.instructions]
         lacking = [source for source in read if _lacks(store, sources.view(source))]
         indexer = Indexer(store, sources, lacking, options=options, progress=progress)

@@ -2,6 +2,7 @@ import gzip
 import json
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,10 @@ from retriever.core.errors import UsageError
 from retriever.core.languages import ENGLISH, language
 from retriever.core.types import Document
 from retriever.core.verdicts import Verdict, verdict_of
+from retriever.encoders.catalog import CATALOG
 from retriever.index.indexing import IndexingOptions
 from retriever.index.languages import FIELD, hear, language_of
+from retriever.index.reembedding import reembed
 from retriever.index.upkeep.archive import export_index, import_index
 from retriever.index.upkeep.export import export_parquet, import_parquet
 from retriever.index.upkeep.repair import repair
@@ -83,6 +86,15 @@ def test_a_language_is_remembered_and_can_be_changed(index):
     assert by_words(index, "Igelfamilien") == []
     with pytest.raises(UsageError, match="Unknown language 'deu'"):
         index.add([], options=IndexingOptions(language="deu"))
+
+
+@pytest.mark.parametrize(("language", "notes"), [("de", 1), ("en", 0)])
+def test_english_vectors_for_an_index_in_another_language_are_told_when_they_are_made(index, language, notes):
+    index.add(reviews("de", 4), options=IndexingOptions(language=language))
+    english = FakeEncoder("minilm")
+    english.spec = replace(english.spec, name=CATALOG["minilm"].spec)
+    done = reembed(index.path, plain=english)
+    assert ["encoders of this index read English" in note for note in done.notes] == [True] * notes
 
 
 def test_documents_in_several_languages_get_a_field_to_filter_by(index):
