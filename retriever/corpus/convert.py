@@ -91,6 +91,8 @@ class Converter:
         why_empty = self._why_empty(text) if isinstance(text, str) else ""
         if has_title and (text is None or why_empty):
             text = title
+        elif text is None:
+            raise _RowError(f"the text in {field!r} is empty: null")
         elif not isinstance(text, str):
             inside = [leaf.name for leaf in leaves(text)][:5] if isinstance(text, Mapping) else []
             hint = f"; --text-field {field}.{inside[0]} names a field in it" if inside else ""
@@ -125,6 +127,8 @@ class Converter:
 
     def _id(self, value: object, field: str) -> str:
         value = str(value) if isinstance(value, UUID) else value
+        if value is None:
+            raise _RowError(f"the id in {field!r} is empty: null")
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise _RowError(f"the id in {field!r} is {kind_of(value)}, not a string or number")
         if isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST and not self._options.raw:

@@ -6,20 +6,21 @@ no line of a row that it could read, and holds 60 MB more, at the same speed.
 """
 
 import csv
+import io
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from itertools import islice
-from typing import BinaryIO
+from typing import TextIO
 
 from retriever.core.errors import InputError
-from retriever.corpus.encodings import LONGEST_LINE, UTF8, Line, read_lines
+from retriever.corpus.encodings import LONGEST_LINE, Line, read_lines, readable
 from retriever.corpus.layout import Record, header_at, is_value, lacks_first_name
 
 DELIMITERS = (",", ";", "\t", "|")
 _AS_WIDE = 0.5  # of the rows looked at that must have as many cells as a header that another delimiter parts
 _NEARLY = 0.6  # what a row counts that lacks its last cells, or ends in a delimiter
-_SAMPLE_LINES, _SAMPLE_BYTES = 100, 1 << 19
+_SAMPLE_LINES, _SAMPLE_SIZE = 100, 1 << 19
 _SEP = re.compile(r'\s*"?sep=(?:"?(.)"?)"?\s*', re.IGNORECASE)
 _ESCAPED = re.compile(r'(?<!\\)((?:\\\\)*)\\"')
 _LONGEST_MENDED = 1 << 16  # characters of a line
@@ -29,9 +30,9 @@ class Delimited:
     """The records of a CSV or TSV file, which can be read several times.
 
     Args:
-        open_stream: opens the file at its beginning.
+        opened: opens the file's text at its beginning.
         file: as the user named it.
-        encoding: of the stream.
+        encoding: of the file.
         usual: the delimiter that the file's name says; another is taken where header and rows agree on that one alone.
         known: whether a name is that of a field somebody asked for.
         raw: whether records are taken as they are, with nothing mended.
@@ -39,7 +40,7 @@ class Delimited:
 
     def __init__(
         self,
-        open_stream: Callable[[], BinaryIO],
+        opened: Callable[[], TextIO],
         file: str,
         encoding: str,
         usual: str,
@@ -48,12 +49,12 @@ class Delimited:
         raw: bool,
     ) -> None:
         csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))  # of the process; the feed bounds a row
-        self._open, self._file, self._encoding, self._raw = open_stream, file, encoding, raw
+        self._opened, self._file, self._encoding, self._raw = opened, file, encoding, raw
         self.notes: list[str] = []
         self.mended = 0
-        with closing(self._open()) as stream:
-            self._sample = list(_first(read_lines(stream, file, encoding)))
-        lines = [line.data.decode(UTF8, "replace") for line in self._sample]
+        with closing(self._opened()) as text:
+            self._sample = [line.text for line in _first(read_lines(text))]
+        lines = self._sample
         self._before = 0
         if lines and (separator := _SEP.fullmatch(lines[0].rstrip("\r\n"))):
             self._before, self.delimiter = 1, separator[1]
@@ -66,16 +67,14 @@ class Delimited:
 
     def first(self) -> list[Record]:
         """Return the first records."""
-        lines = [line.data.decode(UTF8, "replace") for line in self._sample[self._before :]]
-        return parsed(map(self._unescaped, lines), self.delimiter, before=self._before)
+        return parsed(map(self._unescaped, self._sample[self._before :]), self.delimiter, before=self._before)
 
     def check_header(self, header: Record) -> None:
         """Raise `InputError` where the names of the columns cannot be read."""
-        line = self._sample[header.line - 1]
         try:
-            line.data.decode(UTF8)
-        except UnicodeDecodeError as error:
-            raise InputError(f"{self._file}, line {line.number}: {line.why_no_text(error)}.") from error
+            readable(self._sample[header.line - 1], self._encoding)
+        except ValueError as error:
+            raise InputError(f"{self._file}, line {header.line}: {error}.") from error
         if len(header.cells) == 1 and re.search(r"[;\t|]", header.cells[0]):
             raise InputError(
                 f"{self._file}: the header {header.cells[0]!r} is not separated as the file's name says.",
@@ -93,10 +92,8 @@ class Delimited:
             InputError: quoting goes wrong, so that the rows behind it cannot be told apart.
         """
         self.mended = 0
-        with closing(self._open()) as stream:
-            feed = _Feed(
-                self._file, islice(read_lines(stream, self._file, self._encoding), before, None), self._escapes
-            )
+        with closing(self._opened()) as text:
+            feed = _Feed(self._file, islice(read_lines(text), before, None), self._encoding, self._escapes)
             reader = csv.reader(feed, delimiter=self.delimiter, strict=True, skipinitialspace=not self._raw)
             while True:
                 feed.begin_row()
@@ -112,7 +109,7 @@ class Delimited:
                     return
                 if self._escapes:
                     cells = [cell.replace("\\\\", "\\") for cell in cells]
-                record = Record(feed.first_line, feed.last_line, cells, bytes(feed.raw), feed.problem)
+                record = Record(feed.first_line, feed.last_line, cells, "".join(feed.raw), feed.problem)
                 if (failed or record.end > record.line) and (lines := self._mended(record, failed, width)):
                     self.mended += 1
                     yield from lines
@@ -128,16 +125,16 @@ class Delimited:
         So they are where every line has all its cells by itself. Lines that can be read as one record too must besides
         have numbers or dates in the same cells.
         """
-        if self._raw or record.problem or width < 2 or not isinstance(record.raw, bytes):
+        if self._raw or record.problem or width < 2:
             return []
         records = []
-        for number, data in enumerate(record.raw.splitlines(keepends=True), start=record.line):
-            line = data.decode(UTF8, "replace").rstrip("\r\n")
+        for number, text in enumerate(io.StringIO(record.raw, newline=""), start=record.line):
+            line = text.rstrip("\r\n")
             cells = split_leniently(line, self.delimiter) if len(line) <= _LONGEST_MENDED else [line]
             if len(cells) == width + 1 and not cells[-1].strip():
                 del cells[-1]
             if line.strip():
-                records.append(Record(number, number, cells, data))
+                records.append(Record(number, number, cells, text))
         fitting = [record for record in records if len(record.cells) == width]
         if failed is not None and "unexpected end" in str(failed):
             return records if 2 * len(fitting) > len(records) else []
@@ -227,8 +224,8 @@ def _first(lines: Iterator[Line]) -> Iterator[Line]:
     size = 0
     for line in islice(lines, _SAMPLE_LINES):
         yield line
-        size += len(line.data)
-        if size > _SAMPLE_BYTES:
+        size += len(line.text)
+        if size > _SAMPLE_SIZE:
             return
 
 
@@ -239,12 +236,13 @@ class _TooLongError(Exception):
 class _Feed:
     """Gives the csv module its lines and remembers those of the record at hand."""
 
-    def __init__(self, file: str, lines: Iterator[Line], escapes: bool) -> None:
-        self._file, self._lines, self._escapes = file, lines, escapes
+    def __init__(self, file: str, lines: Iterator[Line], encoding: str, escapes: bool) -> None:
+        self._file, self._lines, self._encoding, self._escapes = file, lines, encoding, escapes
         self.begin_row()
 
     def begin_row(self) -> None:
-        self.first_line, self.last_line, self.problem, self.raw = 0, 0, "", bytearray()
+        self.first_line, self.last_line, self.problem, self._size = 0, 0, "", 0
+        self.raw: list[str] = []
 
     def __iter__(self) -> "_Feed":
         return self
@@ -252,24 +250,23 @@ class _Feed:
     def __next__(self) -> str:
         line = next(self._lines)
         self.first_line, self.last_line = self.first_line or line.number, line.number
-        self.raw += line.data
-        if line.too_long or len(self.raw) > LONGEST_LINE:
+        self.raw.append(line.text)
+        self._size += len(line.text)
+        if line.too_long or self._size > LONGEST_LINE:
             raise _TooLongError
+        text = line.text
         try:
-            text = line.text()
-        except UnicodeDecodeError as error:
-            self.problem = line.why_no_text(error)
-            text = line.data.decode(UTF8, "replace")
+            text = readable(text, self._encoding)
+        except ValueError as error:
+            self.problem = str(error)
         return _ESCAPED.sub(r'\1""', text) if self._escapes and "\\" in text else text
 
     def explain(self, error: csv.Error) -> str:
         """Describe the error in the row, or raise `InputError` where the rows behind it are lost too."""
-        if len(self.raw) >= LONGEST_LINE:
-            raise self._unreadable(f"is longer than {LONGEST_LINE:,} bytes") from error
+        if self._size >= LONGEST_LINE:
+            raise self._unreadable(f"is longer than {LONGEST_LINE:,} characters") from error
         if "unexpected end of data" in str(error):
             raise self._unreadable("has a quote that is never closed") from error
-        if "new-line character" in str(error):
-            raise self._unreadable("has line ends of old Mac programs") from error
         return f"not CSV: {error}"
 
     def _unreadable(self, problem: str) -> InputError:

@@ -176,7 +176,7 @@ def recognise(rows: Sequence[Mapping[str, object]]) -> Columns:
     columns: dict[str, list[object]] = {}
     for row in rows:
         for name, value in row.items():
-            columns.setdefault(name, []).extend([] if value is None else [value])
+            columns.setdefault(name, []).extend([] if value is None or value == "" else [value])
     roles: dict[str, str] = {}
     for role, fits in _FITS.items():
         named = (name for known in _NAMES[role].split() for name in columns if _plain_name(name) == known)

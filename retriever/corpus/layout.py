@@ -22,12 +22,12 @@ _ROLES = ("id", "text", "stars", "date", "product", "category")
 
 @dataclass(slots=True)
 class Record:
-    """One record of a table: its first and its last line, its cells or why it has none, and its bytes."""
+    """One record of a table: its first and its last line, its cells or why it has none, and its text."""
 
     line: int
     end: int
     cells: list[str]
-    raw: bytes | str = b""
+    raw: str = ""
     problem: str = ""
 
 
@@ -73,7 +73,8 @@ def find_layout(records: Sequence[Record], *, known: Callable[[str], bool], raw:
     rows = [record.cells for record in filled]
     if not raw and _has_no_header(rows, known):
         names = tuple(f"column {number}" for number in range(1, len(rows[0]) + 1))
-        notes.append(f"no header: the columns are called {names[0]!r} to {names[-1]!r}")
+        called = f"columns are called {names[0]!r} to {names[-1]!r}" if names[1:] else f"column is called {names[0]!r}"
+        notes.append(f"no header: the {called}")
         return Layout(before, 0, names, None, notes)
     labels = 0 if raw else _label_rows(rows)
     if labels:
@@ -175,12 +176,13 @@ def is_value(cell: str) -> bool:
 def _has_no_header(rows: Sequence[Sequence[str]], known: Callable[[str], bool]) -> bool:
     """Return whether the first row is like the others in every column, so that it names none.
 
-    One of its cells must be a number, a date or a word that comes again in its column, and one a text of several words.
+    One of its cells must be a number, a date or a word that comes again in its column, and one a text of several words;
+    of a single column the texts are enough, unless the first is a question.
     """
     first, rest = rows[0], [row for row in rows[1:] if len(row) == len(rows[0])]
     if len(rest) < 2 or not first[0].strip() or _names_fields(first, known):
         return False
-    same = prose = False
+    same, prose = len(first) == 1 and not first[0].rstrip().endswith(("?", ":")), False
     for cell, *below in zip(first, *rest, strict=True):
         filled = [text for text in below if text.strip() and not is_missing(text, number=True)]
         valued = 2 * sum(map(is_value, filled)) > len(filled)

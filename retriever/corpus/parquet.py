@@ -1,7 +1,7 @@
 """Parquet, read by DuckDB, which holds a few thousand rows in memory and gives nanoseconds without pandas."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
@@ -32,13 +32,14 @@ class Parquet:
 
     Args:
         source: the file.
+        fields: which columns are texts, of which bytes are read as UTF-8.
 
     Raises:
         InputError: the file is no Parquet or is damaged, as the methods do.
     """
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    def __init__(self, source: Source, fields: FieldNames) -> None:
+        self._source, self._fields = source, fields
         self.notes: list[str] = []
         with self._opened() as (connection, path):
             counts = connection.execute("SELECT num_rows FROM parquet_file_metadata(?)", [path]).fetchall()
@@ -46,10 +47,10 @@ class Parquet:
             elements = connection.execute("SELECT name, num_children FROM parquet_schema(?)", [path]).fetchall()
         self.columns = distinct(list(_top_level(elements)), self.notes)
 
-    def rows(self, fields: FieldNames) -> Iterator[Row]:
-        """Yield every row; null means that a field is absent. Bytes of id, title and text are read as UTF-8."""
+    def rows(self) -> Generator[Row, None, None]:
+        """Yield every row; null means that a field is absent."""
         names = self.columns
-        as_text = [at for at, name in enumerate(names) if name in fields.as_text(names)]
+        as_text = [at for at, name in enumerate(names) if name in self._fields.as_text(names)]
         with self._opened() as (connection, path):
             result = connection.execute("SELECT * FROM read_parquet(?)", [path])
             batches = iter(partial(result.fetchmany, _BATCH), [])

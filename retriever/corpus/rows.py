@@ -136,7 +136,10 @@ def raw_excerpt(data: bytes | str, limit: int) -> str:
     if isinstance(data, bytes):
         text = data[: 4 * limit].decode("utf-8", "backslashreplace")
     else:
-        text = data[:limit].encode("utf-8", "backslashreplace").decode("utf-8")
+        try:
+            text = data[:limit].encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        except UnicodeEncodeError:
+            text = data[:limit].encode("utf-8", "backslashreplace").decode("utf-8")
     return text[:limit].rstrip("\r\n").replace("\0", "\\x00")
 
 

@@ -1,11 +1,14 @@
 """The first pass over a file: which field holds what, of which kind every column is, and what is said of it."""
 
 import re
+import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import cast
 
+from retriever.core.errors import InputError
 from retriever.core.fields import leaves
 from retriever.core.types import JSON
 from retriever.corpus.fields import ID_FIELDS, TEXT_FIELDS, Columns, FieldNames, changed, is_named, recognise, value_at
@@ -13,12 +16,15 @@ from retriever.corpus.kinds import ColumnSurvey, Convert, number, settle_orders
 from retriever.corpus.markup import NO_MARKUP, Markup, MarkupSurvey
 from retriever.corpus.rows import Item, ReadingOptions, Row
 
+DAMAGE = (InputError, EOFError, OSError, zlib.error)
+"""Errors of a file that is damaged further down."""
+
 SAMPLE = 1000
 """Rows by which fields are recognised."""
 
 _UNNAMED = re.compile(r"column 1|Unnamed: 0(?:\.\d+)?")
 _WHOLE = re.compile(r"-?[0-9]+(?:\.0+)?")
-WHOLE_IDS = "ids that are whole numbers, as 1.0, read as 1"
+_WHOLE_IDS = "ids that are whole numbers, as 1.0, read as 1"
 _MANY = 6  # names that are listed in full
 _MOST_COLUMNS = 1000  # of rows that are no cells
 
@@ -55,81 +61,63 @@ class Interpretation:
         return row if values is row.values else replace(row, values=values)
 
 
-def survey_cells(
-    names: Sequence[str],
-    records: Iterable[Sequence[str]],
+def survey(
+    rows: Iterable[Mapping[str, object]],
     fields: FieldNames,
     options: ReadingOptions,
-    quoted: Callable[[], Collection[str]],
     *,
+    names: Sequence[str] = (),
     named: bool = True,
+    quoted: Callable[[], Collection[str]] = tuple,
 ) -> Interpretation:
-    """Look at all records of a table.
+    """Look at all rows of a file; fields are recognised by the first ones. Damage ends the rows.
 
     Args:
-        names: of its columns.
-        records: their cells, as many as there are columns.
+        rows: values by the names of their fields.
         fields: as the user named them.
         options: columns that a person corrected.
-        quoted: gives the columns whose numbers the file marks as texts, when all records were seen.
-        named: whether the table has a header, in which a column that only counts the rows has no name.
+        names: of the columns of a table, whose values are texts; empty for rows whose values have types.
+        named: whether a table has a header, in which a column that only counts the rows has no name.
+        quoted: gives the columns whose numbers the file marks as texts, when all rows were seen.
     """
-    chunks = _chunks(records, SAMPLE)
-    first = next(chunks, [])
-    sample = [dict(zip(names, (cell or None for cell in record), strict=True)) for record in first]
+    flat, cells = _Flat(), bool(names)
+    chunks = _chunks(sound(rows) if cells else map(flat, sound(rows)), SAMPLE)
+    sample = next(chunks, [])
+    names = names or list(flat.paths)
     fields = recognised(names, sample, fields)
-    columns = {name: ColumnSurvey(name, cells=True, role=_role(name, options)) for name in names}
+    identifier, text, taken = fields.find_id(names), fields.find_text(names), fields.as_text(names)
     keys = {
-        name: _Keys(distinct=name == fields.spare_id)
+        name: _Keys(cells, distinct=name == fields.spare_id)
         for name in names
-        if name == fields.find_id(names) or (named and _UNNAMED.fullmatch(name))
+        if name == identifier or (cells and named and _UNNAMED.fullmatch(name))
     }
-    as_text, markup = fields.as_text(names), MarkupSurvey()
-    text = fields.find_text(names)
-    for chunk in chain([first] if first else [], chunks):
-        for name, cells in zip(names, zip(*chunk, strict=True), strict=True):
-            if name in keys:
-                keys[name].see(cells)
-            if name == text:
-                for cell in cells:
-                    markup.see(cell)
-            if name not in as_text:
-                columns[name].see(cells)
+    columns: dict[str, ColumnSurvey] = {}
+    markup = MarkupSurvey()
+    for chunk in chain([sample] if sample else [], chunks):
+        for name, key in keys.items():
+            key.see([row.get(name) for row in chunk])
+        for row in chunk:
+            markup.see(row.get(text or ""))
+        for name in names if cells else islice(flat.paths, _MOST_COLUMNS):
+            if name not in columns and name not in taken:
+                columns[name] = ColumnSurvey(name, cells=cells, role=_role(name, options))
+            if name in columns and not columns[name].settled:
+                columns[name].see([row.get(name) for row in chunk])
     fields = _without_repeated_id(fields, keys)
     for name in quoted():
-        columns[name].quoted = True
-    columns_left = [columns[name] for name in names if name not in as_text]
-    return replace(_interpretation(names, columns_left, fields, keys), markup=markup.markup())
+        if name in columns:
+            columns[name].quoted = True
+    seen = _interpretation(list(names if cells else flat.paths), list(columns.values()), fields, keys)
+    if cells:
+        return replace(seen, markup=markup.markup())
+    paths = {flat.paths[name]: convert for name, convert in seen.converts.items()}
+    return replace(seen, converts={}, paths=paths, markup=markup.markup())
 
 
-def survey_rows(rows: Iterable[Mapping[str, object]], fields: FieldNames, options: ReadingOptions) -> Interpretation:
-    """Look at all rows, whose values have types already; fields are recognised by the first ones."""
-    rows, flat = iter(rows), _Flat()
-    first = list(islice(rows, SAMPLE))
-    sample = [flat(row) for row in first]
-    names = list(flat.paths)
-    fields = recognised(names, sample, fields)
-    identifier, taken = fields.find_id(names), fields.as_text(names)
-    whole = any(isinstance(value := row.get(identifier or ""), float) and value.is_integer() for row in sample)
-    columns: dict[str, ColumnSurvey] = {}
-    key, markup = _Keys(distinct=bool(fields.spare_id)), MarkupSurvey()
-    for chunk in chain([first] if first else [], _chunks(rows, SAMPLE)):
-        for row in chunk:
-            markup.see(fields.text_of(row))
-        flattened = [flat(row) for row in chunk]
-        if key.unique:
-            key.see([row.get(fields.spare_id) for row in flattened])
-        for name in islice(flat.paths, _MOST_COLUMNS):
-            if name not in columns and name not in taken:
-                columns[name] = ColumnSurvey(name, cells=False, role=_role(name, options))
-            if name in columns and not columns[name].settled:
-                columns[name].see([row.get(name) for row in flattened])
-        first, sample = [], []  # which hold as much memory as a chunk
-    fields = _without_repeated_id(fields, {fields.spare_id: key})
-    interpretation = _interpretation(names, list(columns.values()), fields, {})
-    notes = [*interpretation.notes, *([WHOLE_IDS] if whole and identifier == fields.find_id(names) else [])]
-    paths_to = {flat.paths[name]: convert for name, convert in interpretation.converts.items()}
-    return replace(interpretation, converts={}, paths=paths_to, notes=notes, markup=markup.markup())
+def sound(items: Iterable[Item]) -> Iterator[Item]:
+    """Yield items up to where their file is damaged, which reading the rows reports."""
+    with suppress(*DAMAGE):
+        yield from items
 
 
 def recognised(names: Sequence[str], sample: Sequence[Mapping[str, object]], fields: FieldNames) -> FieldNames:
@@ -167,7 +155,7 @@ def _interpretation(
         notes.append(f"the row numbers in {_listed(sorted(dropped))} left out")
     if identifier and identifier in keys and keys[identifier].floats:
         converts[identifier] = _without_decimals
-        notes.append(WHOLE_IDS)
+        notes.append(_WHOLE_IDS)
     return Interpretation(fields, converts, dropped=dropped, notes=[note for note in notes if note])
 
 
@@ -195,10 +183,12 @@ class _Keys:
     """Sees whether the values of a column are distinct, whole, or only the numbers of the rows.
 
     Args:
+        cells: whether all values are texts.
         distinct: whether to find out if the values are.
     """
 
-    def __init__(self, *, distinct: bool) -> None:
+    def __init__(self, cells: bool, *, distinct: bool) -> None:
+        self._cells = cells
         self.unique, self.counts = distinct, True
         self._whole, self._decimals = True, False
         self._rows = 0
@@ -207,7 +197,7 @@ class _Keys:
 
     @property
     def floats(self) -> bool:
-        """Whether all are whole numbers, some of them written as 1.0."""
+        """Whether all are whole numbers, some of them as 1.0."""
         return self._whole and self._decimals
 
     def see(self, values: Sequence[object]) -> None:
@@ -220,7 +210,10 @@ class _Keys:
                 self._hashes = set()
         if self._whole:
             self._whole = all(not text or _WHOLE.fullmatch(text) for text in texts)
-            self._decimals |= any("." in text for text in texts)
+            self._decimals |= any(
+                "." in text if self._cells else isinstance(value, float)
+                for text, value in zip(texts, values, strict=True)
+            )
         if self.counts:
             if self._start is None:
                 self._start = 1 if texts[0].startswith("1") else 0

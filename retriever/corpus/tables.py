@@ -5,23 +5,18 @@ lack their last cells or end in a delimiter, lines of a report behind the last r
 """
 
 import re
-import zlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import filterfalse
 from typing import Protocol
 
-from retriever.core.errors import InputError
 from retriever.core.text import counted
-from retriever.corpus.encodings import UTF8
 from retriever.corpus.fields import FieldNames
 from retriever.corpus.kinds import reads_back
 from retriever.corpus.layout import Layout, Record, find_layout
 from retriever.corpus.rows import ReadingOptions, Row
-from retriever.corpus.survey import Interpretation, recognised, survey_cells
-
-DAMAGE = (InputError, EOFError, OSError, zlib.error)
-"""Errors of a file that is damaged further down."""
+from retriever.corpus.survey import Interpretation, recognised, survey
 
 _QUOTES_SEEN = 500  # rows by whose quotes numbers are told from texts
 _MOST_BEHIND = 20  # lines of a report behind the last row
@@ -60,7 +55,7 @@ class Table:
 
     def __init__(self, records: Records, file: str, fields: FieldNames, options: ReadingOptions) -> None:
         self._records, self._raw = records, options.raw
-        first = records.first()
+        first = [record for record in records.first() if not _is_drawn(record)]
         self._layout: Layout = find_layout(first, known=lambda name: name in (fields.id, fields.text), raw=options.raw)
         if self._layout.header is not None:
             records.check_header(self._layout.header)
@@ -73,7 +68,7 @@ class Table:
         self._texts_at = texts or [0]  # columns of which a row has something to say
         self._least = max(self._texts_at[0] + 1, 2)  # cells of a row
         self.interpretation = Interpretation(fields) if options.raw else self._survey(fields, options)
-        self.notes = [*records.notes, *self._layout.notes, *self._notes_of_rows(), *self.interpretation.notes]
+        self.notes = [*records.notes, *self._layout.notes, *self._notes_of_rows()]
         if names:
             self.interpretation.fields.check_columns(file, names)
 
@@ -105,31 +100,14 @@ class Table:
             yield Row(record.line, record.raw, values, sparse=True)
 
     def _survey(self, fields: FieldNames, options: ReadingOptions) -> Interpretation:
-        names = self._layout.names
-        quotes = _Quotes(len(names), self._records.delimiter)
-        return survey_cells(
-            names,
-            self._good_cells(quotes),
-            fields,
-            options,
-            lambda: {names[at] for at in quotes.texts()},
-            named=self._layout.header is not None,
+        names, quotes = self._layout.names, _Quotes(len(self._layout.names), self._records.delimiter)
+        rows = (dict(zip(names, record.cells, strict=True)) for record in self._fitted(quotes) if not record.problem)
+        named = self._layout.header is not None
+        return survey(
+            rows, fields, options, names=names, named=named, quoted=lambda: {names[at] for at in quotes.texts()}
         )
 
-    def _good_cells(self, quotes: "_Quotes") -> Iterator[list[str]]:
-        """Yield the cells of good records; damage ends them, and reading the rows reports it."""
-        seen = 0
-        try:
-            for record in self._fitted():
-                if not record.problem:
-                    if seen < _QUOTES_SEEN:
-                        quotes.see(record)
-                        seen += 1
-                    yield record.cells
-        except DAMAGE:
-            return
-
-    def _fitted(self) -> Iterator[Record]:
+    def _fitted(self, quotes: "_Quotes | None" = None) -> Iterator[Record]:
         """Yield every record below the header rows with as many cells as the header, or with a problem."""
         names, header = self._layout.names, self._layout.header
         width, self._seen = len(names), Counter()
@@ -137,7 +115,8 @@ class Table:
         order: list[int] = []  # of the columns of another header
         last: Record | None = None
         behind: list[Record] = []  # records that are rows only if others follow
-        for number, given in enumerate(self._records.read(self._layout.before, width)):
+        read = self._records.read(self._layout.before, width)
+        for number, given in enumerate(read if self._raw else filterfalse(_is_drawn, read)):
             if number < self._layout.headers:
                 continue
             record = given
@@ -159,6 +138,8 @@ class Table:
             yield from behind
             behind.clear()
             last = last if record.problem else record
+            if quotes and not record.problem:
+                quotes.see(record)
             yield record
         self._seen["behind"] = len(behind)
 
@@ -174,8 +155,8 @@ class Table:
         if not self._raw and self._least <= len(cells) < width and alike:
             self._seen["short"] += 1
             return replace(record, cells=[*cells, *[""] * (width - len(cells))])
-        problem = f"the row has {len(cells)} cells, the header {width}; put cells that hold the delimiter in quotes"
-        return replace(record, cells=[], problem=problem)
+        advice = "it ends early" if len(cells) < width else "put cells that hold the delimiter in quotes"
+        return replace(record, cells=[], problem=f"the row has {len(cells)} cells, the header {width}; {advice}")
 
     def _notes_of_rows(self) -> list[str]:
         said = {
@@ -201,6 +182,13 @@ def _is_remark(record: Record, last: Record, *, after_blank: bool) -> bool:
     return bool(first) and filled in (1, 2) and len(last.cells) > 1 and unlike
 
 
+def _is_drawn(record: Record) -> bool:
+    """Return whether a record is a line that parts header and rows, as Markdown and databases draw it."""
+    return any("--" in cell for cell in record.cells) and not any(
+        re.search(r"[^\s:+=|-]", cell) for cell in record.cells
+    )
+
+
 def _shape(cell: str) -> str:
     """Return of which kind a cell is: a number, a key with digits, a word or several."""
     cell = cell.strip()
@@ -218,11 +206,14 @@ class _Quotes:
         mark = re.escape(delimiter)
         self._cell = re.compile(rf'(?:^|{mark})[ ]*(?:(")(?:[^"]|"")*"[ ]*|[^{mark}]*)')
         self._quoted, self._plain = [False] * width, [False] * width
+        self._left = _QUOTES_SEEN
 
     def see(self, record: Record) -> None:
-        """See a record."""
-        raw = record.raw.decode(UTF8, "replace") if isinstance(record.raw, bytes) else ""
-        marks = self._cell.findall(raw) if '"' in raw else [""] * len(record.cells)
+        """See a record; the first ones count."""
+        if self._left == 0:
+            return
+        self._left -= 1
+        marks = self._cell.findall(record.raw) if '"' in record.raw else [""] * len(record.cells)
         for at, (mark, cell) in enumerate(zip(marks, record.cells, strict=False)):
             if reads_back(cell.strip()):
                 (self._quoted if mark else self._plain)[at] = True

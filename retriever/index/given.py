@@ -20,7 +20,7 @@ from retriever.corpus.markup import MarkupSurvey
 from retriever.corpus.plain import Plain
 from retriever.corpus.readers import read_given
 from retriever.corpus.rows import Notes, Reading, ReadingOptions, Row, first_of
-from retriever.corpus.survey import SAMPLE, Interpretation, survey_rows
+from retriever.corpus.survey import SAMPLE, Interpretation, survey
 from retriever.index.tables import ArrowTable, is_table, table_rows
 
 NAME = "documents"
@@ -111,15 +111,15 @@ def _conversion(
     """Return what makes a document of an item, by the fields of some rows; strings have ids made of them."""
     interpretation = Interpretation(fields)
     if not options.raw and any(isinstance(item, Row) and isinstance(item.raw, Mapping) for item in first):
-        interpretation = survey_rows(rows, fields, options)
+        interpretation = survey(rows, fields, options)
     for note in interpretation.notes:
         notes.add(note)
     markup = interpretation.markup
     if not options.raw and any(isinstance(item, Row) and isinstance(item.raw, str) for item in first):
-        survey = MarkupSurvey()
+        seen = MarkupSurvey()
         for item in first:
-            survey.see(item.raw if isinstance(item, Row) else None)
-        markup = survey.markup()
+            seen.see(item.raw if isinstance(item, Row) else None)
+        markup = seen.markup()
     of_rows, of_texts = Converter(options), Converter(options)
     of_rows.begin_file(NAME, interpretation.fields, notes, markup)
     of_texts.begin_file(NAME, FieldNames(), notes, markup)
