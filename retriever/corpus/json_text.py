@@ -152,13 +152,13 @@ class JsonText:
         return f"in line {self._line + self._text.count(chr(10), self._at, at)}"
 
     def _advance(self, end: int) -> None:
-        self._line += self._text.count("\n", self._at, end)
-        self._at = end
+        if end > self._at:
+            self._line += self._text.count("\n", self._at, end)
+            self._at = end
 
     def _skip_broken(self) -> None:
         """Skip to the next line, and where values go beyond theirs to one that begins a value no further in."""
-        begin = self._text.rfind("\n", 0, self._at) + 1
-        column = self._at - begin if begin else self._column + self._at
+        column = self._column_at_hand()
         begins = re.compile(
             "\n" if self._lines else rf"\n[ \t]{{0,{min(column, _BLOCK)}}}(?:\}}[ \t]*,[ \t]*)?(?=[{{\[])"
         )
@@ -169,11 +169,14 @@ class JsonText:
 
     def _fill(self) -> None:
         """Read on: the next line, or else a block, twice as far as before where a value is long."""
-        begin = self._text.rfind("\n", 0, self._at) + 1
-        self._column = self._at - begin if begin else self._column + self._at
+        self._column = self._column_at_hand()
         held = len(self._text) - self._at
         data = self._stream.readline(self._longest) if self._lines else self._stream.read(max(_BLOCK, held))
         self._text, self._at, self._ended = self._text[self._at :] + data, 0, not data
+
+    def _column_at_hand(self) -> int:
+        begin = self._text.rfind("\n", 0, self._at) + 1
+        return self._at - begin if begin else self._column + self._at
 
 
 def _decoded(text: str, at: int) -> tuple[object, int]:
