@@ -52,14 +52,12 @@ def _text(cell: object) -> str:
     """Return a cell as a table of text would have it."""
     if cell is None:
         return ""
-    if isinstance(cell, bool):
-        return str(cell).lower()
+    if isinstance(cell, bool | dict | list):
+        return json.dumps(cell, ensure_ascii=False)
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))
     if isinstance(cell, datetime) and cell.time() == time():
         return cell.date().isoformat()
     if isinstance(cell, date | time):
         return cell.isoformat()
-    if isinstance(cell, dict | list):
-        return json.dumps(cell, ensure_ascii=False)
     return str(cell.total_seconds()) if isinstance(cell, timedelta) else str(cell)

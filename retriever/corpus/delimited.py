@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TextIO
 
 from retriever.core.errors import InputError
-from retriever.corpus.encodings import LONGEST_LINE, Line, read_lines, readable
+from retriever.corpus.encodings import LONGEST_LINE, read_lines, readable
 from retriever.corpus.layout import Record, header_at, is_value, lacks_first_name
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -51,28 +51,27 @@ class Delimited:
         csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))  # of the process; the feed bounds a row
         self._opened, self._file, self._encoding, self._raw = opened, file, encoding, raw
         self.notes: list[str] = []
-        self.mended = 0
+        self.mended = self._before = 0
         with closing(self._opened()) as text:
-            self._sample = [line.text for line in _first(read_lines(text))]
-        lines = self._sample
-        self._before = 0
-        if lines and (separator := _SEP.fullmatch(lines[0].rstrip("\r\n"))):
+            self._first = _first(read_lines(text))
+        if self._first and (separator := _SEP.fullmatch(self._first[0].rstrip("\r\n"))):
             self._before, self.delimiter = 1, separator[1]
             self.notes.append("the line 'sep=' skipped")
         else:
-            self.delimiter = find_delimiter(lines, usual, known=known)
-        self._escapes = not raw and _escapes_quotes(lines[self._before :], self.delimiter)
+            self.delimiter = find_delimiter(self._first, usual, known=known)
+        self._escapes = not raw and _escapes_quotes(self._first[self._before :], self.delimiter)
         if self._escapes:
+            self._first = list(map(_doubled, self._first))
             self.notes.append("quotes are escaped by backslashes")
 
     def first(self) -> list[Record]:
         """Return the first records."""
-        return parsed(map(self._unescaped, self._sample[self._before :]), self.delimiter, before=self._before)
+        return parsed(self._first[self._before :], self.delimiter, before=self._before)
 
     def check_header(self, header: Record) -> None:
         """Raise `InputError` where the names of the columns cannot be read."""
         try:
-            readable(self._sample[header.line - 1], self._encoding)
+            readable(self._first[header.line - 1], self._encoding)
         except ValueError as error:
             raise InputError(f"{self._file}, line {header.line}: {error}.") from error
         if len(header.cells) == 1 and re.search(r"[;\t|]", header.cells[0]):
@@ -93,29 +92,28 @@ class Delimited:
         """
         self.mended = 0
         with closing(self._opened()) as text:
-            feed = _Feed(self._file, islice(read_lines(text), before, None), self._encoding, self._escapes)
+            lines = islice(enumerate(read_lines(text), start=1), before, None)
+            feed = _Feed(self._file, lines, self._encoding, self._escapes)
             reader = csv.reader(feed, delimiter=self.delimiter, strict=True, skipinitialspace=not self._raw)
             while True:
                 feed.begin_row()
-                cells: list[str] | None = []
+                cells: list[str] = []
                 failed: csv.Error | None = None
                 try:
-                    cells = next(reader, None)
+                    cells = next(reader)
+                except StopIteration:
+                    return
                 except csv.Error as error:
                     failed = error
-                except _TooLongError:
-                    failed = csv.Error("unexpected end of data")
-                if cells is None:
-                    return
                 if self._escapes:
                     cells = [cell.replace("\\\\", "\\") for cell in cells]
                 record = Record(feed.first_line, feed.last_line, cells, "".join(feed.raw), feed.problem)
-                if (failed or record.end > record.line) and (lines := self._mended(record, failed, width)):
+                if (failed or record.end > record.line) and (mended := self._mended(record, failed, width)):
                     self.mended += 1
-                    yield from lines
+                    yield from mended
                     continue
                 if failed is not None:
-                    record = Record(record.line, record.end, [], record.raw, record.problem or feed.explain(failed))
+                    record.problem = record.problem or feed.explain(failed)
                 if record.problem or any(cell and not cell.isspace() for cell in cells):
                     yield record
 
@@ -143,9 +141,6 @@ class Delimited:
         kinds = {tuple(is_value(cell) for cell in record.cells) for record in records}
         return records if failed is not None or (len(kinds) == 1 and any(*kinds)) else []
 
-    def _unescaped(self, line: str) -> str:
-        return _ESCAPED.sub(r'\1""', line) if self._escapes else line
-
 
 def find_delimiter(lines: Sequence[str], usual: str, *, known: Callable[[str], bool] = lambda name: False) -> str:
     """Return the delimiter between the cells of a table.
@@ -158,17 +153,16 @@ def find_delimiter(lines: Sequence[str], usual: str, *, known: Callable[[str], b
     return best if shares[best] >= _AS_WIDE else usual
 
 
-def parsed(
-    lines: "Iterator[str] | Sequence[str]", delimiter: str, *, before: int = 0, strict: bool = False
-) -> list[Record]:
+def parsed(lines: Sequence[str], delimiter: str, *, before: int = 0, strict: bool = False) -> list[Record]:
     """Return the records of some lines, as many as can be read."""
     records: list[Record] = []
     with suppress(csv.Error, ValueError):  # not CSV at all
         reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=strict)
-        end = before
+        end = 0
         for cells in reader:
-            records.append(Record(end + 1, before + reader.line_num, cells))
-            end = before + reader.line_num
+            raw = "".join(lines[end : reader.line_num])
+            records.append(Record(before + end + 1, before + reader.line_num, cells, raw))
+            end = reader.line_num
     return records
 
 
@@ -210,33 +204,33 @@ def _escapes_quotes(lines: Sequence[str], delimiter: str) -> bool:
     """Return whether more of a table can be read where a backslash before a quote escapes it."""
     if not any('\\"' in line for line in lines):
         return False
-    plain = parsed(lines, delimiter, strict=True)
-    escaped = parsed([_ESCAPED.sub(r'\1""', line) for line in lines], delimiter, strict=True)
 
-    def fitting(records: Sequence[Record]) -> int:
-        return sum(len(record.cells) == len(records[0].cells) for record in records)
+    def fitting(read: Sequence[str]) -> tuple[int, int]:
+        records = parsed(read, delimiter, strict=True)
+        return sum(len(record.cells) == len(records[0].cells) for record in records), -len(records)
 
-    return fitting(escaped) > fitting(plain) or (fitting(escaped) == fitting(plain) and len(escaped) < len(plain))
+    return fitting(list(map(_doubled, lines))) > fitting(lines)
 
 
-def _first(lines: Iterator[Line]) -> Iterator[Line]:
-    """Yield the first lines, of which at most the last is beyond a modest size."""
+def _doubled(line: str) -> str:
+    """Return a line with its quotes doubled that are escaped by backslashes."""
+    return _ESCAPED.sub(r'\1""', line)
+
+
+def _first(lines: Iterator[str]) -> list[str]:
+    """Return the first lines, of which at most the last is beyond a modest size."""
+    first: list[str] = []
     size = 0
-    for line in islice(lines, _SAMPLE_LINES):
-        yield line
-        size += len(line.text)
-        if size > _SAMPLE_SIZE:
-            return
-
-
-class _TooLongError(Exception):
-    """A record is longer than what is held in memory."""
+    while size <= _SAMPLE_SIZE and len(first) < _SAMPLE_LINES and (line := next(lines, "")):
+        first.append(line)
+        size += len(line)
+    return first
 
 
 class _Feed:
     """Gives the csv module its lines and remembers those of the record at hand."""
 
-    def __init__(self, file: str, lines: Iterator[Line], encoding: str, escapes: bool) -> None:
+    def __init__(self, file: str, lines: Iterator[tuple[int, str]], encoding: str, escapes: bool) -> None:
         self._file, self._lines, self._encoding, self._escapes = file, lines, encoding, escapes
         self.begin_row()
 
@@ -248,18 +242,17 @@ class _Feed:
         return self
 
     def __next__(self) -> str:
-        line = next(self._lines)
-        self.first_line, self.last_line = self.first_line or line.number, line.number
-        self.raw.append(line.text)
-        self._size += len(line.text)
-        if line.too_long or self._size > LONGEST_LINE:
-            raise _TooLongError
-        text = line.text
+        self.last_line, text = next(self._lines)
+        self.first_line = self.first_line or self.last_line
+        self.raw.append(text)
+        self._size += len(text)
+        if self._size > LONGEST_LINE:
+            raise csv.Error("unexpected end of data")
         try:
             text = readable(text, self._encoding)
         except ValueError as error:
             self.problem = str(error)
-        return _ESCAPED.sub(r'\1""', text) if self._escapes and "\\" in text else text
+        return _doubled(text) if self._escapes and "\\" in text else text
 
     def explain(self, error: csv.Error) -> str:
         """Describe the error in the row, or raise `InputError` where the rows behind it are lost too."""

@@ -159,32 +159,15 @@ def guess(data: bytes) -> str:
     return names[order[min(fitting)[2]]] if fitting else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line of a file.
-
-    Attributes:
-        number: from 1.
-        text: with the line end; only the beginning of a line that is too long.
-        too_long: whether the line is longer than `LONGEST_LINE`.
-    """
-
-    number: int
-    text: str
-    too_long: bool = False
-
-
-def read_lines(stream: TextIO) -> Iterator[Line]:
-    """Yield the lines of a text, holding at most `LONGEST_LINE` characters of one in memory."""
-    number = 0
-    while text := stream.readline(LONGEST_LINE):
-        number += 1
-        text = text.removeprefix("\ufeff") if number == 1 else text
-        rest, more = text, ""
-        while len(rest) == LONGEST_LINE and not rest.endswith(("\n", "\r")):
-            rest = stream.readline(LONGEST_LINE)
-            more = more or rest.strip("\r\n")
-        yield Line(number, text, bool(more))
+def read_lines(stream: TextIO) -> Iterator[str]:
+    """Yield the lines of a text with their ends; one longer than `LONGEST_LINE` is cut behind so many and one more."""
+    mark = "\ufeff"  # before the first
+    while text := stream.readline(LONGEST_LINE + 1):
+        rest = text
+        while len(rest) > LONGEST_LINE and not rest.endswith(("\n", "\r")):
+            rest = stream.readline(LONGEST_LINE + 1)
+        yield text.removeprefix(mark)
+        mark = ""
 
 
 def open_text(stream: BinaryIO, encoding: str) -> TextIO:

@@ -38,17 +38,17 @@ class ColumnSurvey:
     Args:
         name: the field's name, which makes ratings and dates likelier.
         cells: whether the values are cells of a table, which are texts until they are known to be numbers.
+        quoted: whether the file tells by quotes that the numbers in the column are texts.
         role: ``stars`` or ``date`` where a person said that the column holds those.
     """
 
-    def __init__(self, name: str, *, cells: bool, role: str = "") -> None:
+    def __init__(self, name: str, *, cells: bool, quoted: bool = False, role: str = "") -> None:
         self.name = name
         self.role = role
         self.filled = 0  # values that are there, missing ones not counted
         self.missing: dict[str, None] = {}  # words that stand for a missing value where numbers are expected
-        self.quoted = False  # whether the file tells by quotes that the numbers in it are texts
         self.dates = DateSurvey(is_dated(name) or role == "date", days=counts_days(name) or role == "date")
-        self._cells = cells
+        self._cells, self._quoted = cells, quoted
         self._named_stars = is_named(name, "stars") or role == "stars"
         self._numbers = cells
         self._seen_number = False
@@ -116,7 +116,7 @@ class ColumnSurvey:
         if self._truths and any(self._truths <= words for words in _TRUTHS):
             return Kind(_truth)
         if self._numbers and self._seen_number and not self.dates.are_seconds(self.filled):
-            return Kind(note=f"{self.name!r} is text, as its quotes say") if self.quoted else Kind(number)
+            return Kind(note=f"{self.name!r} is text, as its quotes say") if self._quoted else Kind(number)
         return None
 
     def _written_kind(self) -> Kind | None:

@@ -27,7 +27,7 @@ from retriever.corpus.rows import Notes, Reading, ReadingOptions, Row, first_of
 from retriever.corpus.sheets import open_sheets
 from retriever.corpus.sources import DELIMITERS, FORMATS, PARQUET, STDIN, Source
 from retriever.corpus.survey import SAMPLE, Interpretation, survey
-from retriever.corpus.tables import Records, Table
+from retriever.corpus.tables import Table
 
 _HEAD = 1 << 16  # bytes or characters by which a format is recognised
 _Content: TypeAlias = Table | Parquet | JsonFile
@@ -244,7 +244,7 @@ class _File:
             raise EncodingError(self.name, foreign)
         return UTF8
 
-    def _table_of(self, candidates: Iterable[Records]) -> Table:
+    def _table_of(self, candidates: Iterable[Cells | Delimited]) -> Table:
         """Return the first table with a text column; where none is needed, else the first."""
         first: Table | None = None
         problem: InputError | None = None

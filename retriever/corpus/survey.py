@@ -2,7 +2,7 @@
 
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
@@ -68,7 +68,7 @@ def survey(
     *,
     names: Sequence[str] = (),
     named: bool = True,
-    quoted: Callable[[], Collection[str]] = tuple,
+    quoted: Collection[str] = (),
 ) -> Interpretation:
     """Look at all rows of a file; fields are recognised by the first ones. Damage ends the rows.
 
@@ -78,7 +78,7 @@ def survey(
         options: columns that a person corrected.
         names: of the columns of a table, whose values are texts; empty for rows whose values have types.
         named: whether a table has a header, in which a column that only counts the rows has no name.
-        quoted: gives the columns whose numbers the file marks as texts, when all rows were seen.
+        quoted: columns whose numbers the file marks as texts.
     """
     flat, cells = _Flat(), bool(names)
     chunks = _chunks(sound(rows) if cells else map(flat, sound(rows)), SAMPLE)
@@ -100,13 +100,10 @@ def survey(
             markup.see(row.get(text or ""))
         for name in names if cells else islice(flat.paths, _MOST_COLUMNS):
             if name not in columns and name not in taken:
-                columns[name] = ColumnSurvey(name, cells=cells, role=_role(name, options))
+                columns[name] = ColumnSurvey(name, cells=cells, quoted=name in quoted, role=_role(name, options))
             if name in columns and not columns[name].settled:
                 columns[name].see([row.get(name) for row in chunk])
     fields = _without_repeated_id(fields, keys)
-    for name in quoted():
-        if name in columns:
-            columns[name].quoted = True
     seen = _interpretation(list(names if cells else flat.paths), list(columns.values()), fields, keys)
     if cells:
         return replace(seen, markup=markup.markup())
