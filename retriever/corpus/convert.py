@@ -11,9 +11,9 @@ from retriever.core.fingerprint import json_hash
 from retriever.core.text import is_blank
 from retriever.core.types import JSON, BadRow, Document
 from retriever.corpus.fields import FieldNames, keys_to, value_at, without
-from retriever.corpus.markup import NO_MARKUP, Markup
 from retriever.corpus.plain import Plain
 from retriever.corpus.rows import LONGEST_ID, LONGEST_TEXT, Notes, ReadingOptions, Row, kind_of, raw_excerpt
+from retriever.corpus.survey import Interpretation
 from retriever.corpus.values import is_missing
 
 _LARGEST = 1 << 63  # of whole numbers that ids are taken for
@@ -32,11 +32,12 @@ class Converter:
         self._files: list[str] = []
         self._places: dict[str, int] = {}  # by id: line and file in one integer, which is small
         self._derived: Counter[str] = Counter()
-        self.begin_file("", FieldNames(), Notes(""))
+        self.begin_file("", Interpretation(FieldNames()), Notes(""))
 
-    def begin_file(self, file: str, fields: FieldNames, notes: Notes, markup: Markup = NO_MARKUP) -> None:
+    def begin_file(self, file: str, interpretation: Interpretation, notes: Notes) -> None:
         """Begin another file, whose rows are next; changes are noted in ``notes``."""
-        self._file, self._fields, self._notes, self._markup = file, fields, notes, markup
+        self._file, self._notes = file, notes
+        self._fields, self._markup = interpretation.fields, interpretation.markup
         self._files.append(file)
         self._plain = Plain(notes.add, composes=not self._options.raw)
         self._derives_ids: bool | None = None

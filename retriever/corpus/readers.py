@@ -151,7 +151,7 @@ def _line_count(stream: BinaryIO) -> int:
 
 def _documents(files: Sequence["_File"], converter: Converter) -> Iterator[Document | BadRow]:
     for file in files:
-        converter.begin_file(file.name, file.interpretation.fields, file.notes, file.interpretation.markup)
+        converter.begin_file(file.name, file.interpretation, file.notes)
         yield from map(converter.convert, file.rows())
 
 
@@ -189,14 +189,14 @@ class _File:
         with _input_errors(self.name):
             for row in self._content.rows():
                 empty = False
-                yield self.interpretation.interpreted(row)
+                yield row if isinstance(self._content, Table) else self.interpretation.interpreted(row)
         if empty:
             raise InputError(f"{self.name} has no rows.", hint="Was it written completely?")
 
     def require_good_row(self) -> None:
         """Raise `InputError` where no row can become a document."""
         converter = Converter(self._options)
-        converter.begin_file(self.name, self.interpretation.fields, Notes(self.name))
+        converter.begin_file(self.name, self.interpretation, Notes(self.name))
         first: BadRow | None = None
         with closing(self.rows()) as rows:
             for row in map(converter.convert, rows):

@@ -13,18 +13,14 @@ from retriever.core.fields import leaves
 from retriever.core.types import JSON
 from retriever.corpus.fields import ID_FIELDS, TEXT_FIELDS, Columns, FieldNames, changed, is_named, recognise, value_at
 from retriever.corpus.kinds import ColumnSurvey, Convert, number, settle_orders
-from retriever.corpus.markup import NO_MARKUP, Markup, MarkupSurvey
-from retriever.corpus.rows import Item, ReadingOptions, Row
-
-DAMAGE = (InputError, EOFError, OSError, zlib.error)
-"""Errors of a file that is damaged further down."""
+from retriever.corpus.markup import Markup
+from retriever.corpus.rows import ReadingOptions, Row
 
 SAMPLE = 1000
 """Rows by which fields are recognised."""
 
 _UNNAMED = re.compile(r"column 1|Unnamed: 0(?:\.\d+)?")
 _WHOLE = re.compile(r"-?[0-9]+(?:\.0+)?")
-_WHOLE_IDS = "ids that are whole numbers, as 1.0, read as 1"
 _MANY = 6  # names that are listed in full
 _MOST_COLUMNS = 1000  # of rows that are no cells
 
@@ -35,26 +31,24 @@ class Interpretation:
 
     Attributes:
         fields: which field holds id and text, those included that were recognised.
-        converts: what makes a value of the file's, by field.
-        paths: what makes a value of the file's, by the keys that lead to it; for rows that are no cells.
+        converts: what makes a value of the file's, by the keys that lead to it.
         dropped: columns that are left out.
         markup: what the texts have of HTML.
         notes: statements for the user.
     """
 
     fields: FieldNames
-    converts: Mapping[str, Convert] = field(default_factory=dict)
-    paths: Mapping[tuple[str, ...], Convert] = field(default_factory=dict)
+    converts: Mapping[tuple[str, ...], Convert] = field(default_factory=dict)
     dropped: frozenset[str] = frozenset()
-    markup: Markup = NO_MARKUP
+    markup: Markup = field(default_factory=Markup)
     notes: Sequence[str] = ()
 
     def interpreted(self, row: Row) -> Row:
-        """Return a row whose values are converted where `paths` says so."""
+        """Return a row that is no table's with its values converted; tables convert their cells themselves."""
         if row.values is None:
             return row
         values = row.values
-        for keys, convert in self.paths.items():
+        for keys, convert in self.converts.items():
             value = value_at(values, keys)
             if isinstance(value, str | int | float) and (plain := convert(value)) is not value:
                 values = changed(values, keys, plain)
@@ -80,10 +74,11 @@ def survey(
         named: whether a table has a header, in which a column that only counts the rows has no name.
         quoted: columns whose numbers the file marks as texts.
     """
-    flat, cells = _Flat(), bool(names)
-    chunks = _chunks(sound(rows) if cells else map(flat, sound(rows)), SAMPLE)
+    flat, cells = _Flat(names), bool(names)
+    values = iter(_sound(rows) if cells else map(flat, _sound(rows)))
+    chunks = iter(lambda: list(islice(values, SAMPLE)), [])
     sample = next(chunks, [])
-    names = names or list(flat.paths)
+    names = list(flat.paths)
     fields = recognised(names, sample, fields)
     identifier, text, taken = fields.find_id(names), fields.find_text(names), fields.as_text(names)
     keys = {
@@ -92,29 +87,29 @@ def survey(
         if name == identifier or (cells and named and _UNNAMED.fullmatch(name))
     }
     columns: dict[str, ColumnSurvey] = {}
-    markup = MarkupSurvey()
+    markup = Markup()
     for chunk in chain([sample] if sample else [], chunks):
         for name, key in keys.items():
             key.see([row.get(name) for row in chunk])
         for row in chunk:
             markup.see(row.get(text or ""))
-        for name in names if cells else islice(flat.paths, _MOST_COLUMNS):
+        for name in islice(flat.paths, None if cells else _MOST_COLUMNS):
             if name not in columns and name not in taken:
-                columns[name] = ColumnSurvey(name, cells=cells, quoted=name in quoted, role=_role(name, options))
+                role = next(
+                    (role for role in ("stars", "date") if name and getattr(options.columns, role, "") == name), ""
+                )
+                columns[name] = ColumnSurvey(name, cells=cells, quoted=name in quoted, role=role)
             if name in columns and not columns[name].settled:
                 columns[name].see([row.get(name) for row in chunk])
-    fields = _without_repeated_id(fields, keys)
-    seen = _interpretation(list(names if cells else flat.paths), list(columns.values()), fields, keys)
-    if cells:
-        return replace(seen, markup=markup.markup())
-    paths = {flat.paths[name]: convert for name, convert in seen.converts.items()}
-    return replace(seen, converts={}, paths=paths, markup=markup.markup())
+    if fields.spare_id in keys and not keys[fields.spare_id].unique:
+        fields = replace(fields, spare_id="")
+    return _interpretation(flat.paths, list(columns.values()), fields, keys, markup)
 
 
-def sound(items: Iterable[Item]) -> Iterator[Item]:
-    """Yield items up to where their file is damaged, which reading the rows reports."""
-    with suppress(*DAMAGE):
-        yield from items
+def _sound(rows: Iterable[Mapping[str, object]]) -> Iterator[Mapping[str, object]]:
+    """Yield rows up to where their file is damaged, which reading it again reports."""
+    with suppress(InputError, EOFError, OSError, zlib.error):
+        yield from rows
 
 
 def recognised(names: Sequence[str], sample: Sequence[Mapping[str, object]], fields: FieldNames) -> FieldNames:
@@ -126,34 +121,33 @@ def recognised(names: Sequence[str], sample: Sequence[Mapping[str, object]], fie
     return replace(fields, spare_id=identifier, spare_text=text)
 
 
-def _without_repeated_id(fields: FieldNames, keys: Mapping[str, "_Keys"]) -> FieldNames:
-    """Return the fields without a recognised id that some rows share or lack."""
-    key = keys.get(fields.spare_id)
-    return replace(fields, spare_id="") if key is not None and not key.unique else fields
-
-
 def _interpretation(
-    names: Sequence[str], columns: Sequence[ColumnSurvey], fields: FieldNames, keys: Mapping[str, "_Keys"]
+    paths: Mapping[str, tuple[str, ...]],
+    columns: Sequence[ColumnSurvey],
+    fields: FieldNames,
+    keys: Mapping[str, "_Keys"],
+    markup: Markup,
 ) -> Interpretation:
     """Return what the columns seen amount to."""
     settle_orders(columns)
-    identifier = fields.find_id(names)
+    identifier = fields.find_id(paths)
     dropped = frozenset(name for name, key in keys.items() if key.counts and name != identifier)
     kinds = {column.name: column.kind() for column in columns if column.name not in dropped}
     converts = {name: kind.convert for name, kind in kinds.items() if kind.convert}
-    notes = [_fields_note(names, fields), *(kind.note for kind in kinds.values())]
-    converted = [column for column in columns if column.missing and column.name in converts]
-    if words := list(dict.fromkeys(word for column in converted for word in column.missing)):
-        quoted = ", ".join(f"'{word}'" for word in words)
-        notes.append(f"{quoted} in {_listed([column.name for column in converted])} read as missing")
+    notes = [_fields_note(list(paths), fields), *(kind.note for kind in kinds.values())]
+    missing = {column.name: column.missing for column in columns if column.missing and column.name in converts}
+    if missing:
+        words = ", ".join(f"'{word}'" for word in dict.fromkeys(chain(*missing.values())))
+        notes.append(f"{words} in {_listed(list(missing))} read as missing")
     if numbers := [name for name, kind in kinds.items() if kind.convert is number]:
         notes.append(f"{_listed(numbers)} read as {'numbers' if len(numbers) > 1 else 'a number'}")
     if dropped:
         notes.append(f"the row numbers in {_listed(sorted(dropped))} left out")
-    if identifier and identifier in keys and keys[identifier].floats:
+    if identifier in keys and keys[identifier].floats:
         converts[identifier] = _without_decimals
-        notes.append(_WHOLE_IDS)
-    return Interpretation(fields, converts, dropped=dropped, notes=[note for note in notes if note])
+        notes.append("ids that are whole numbers, as 1.0, read as 1")
+    by_keys = {paths[name]: convert for name, convert in converts.items()}
+    return Interpretation(fields, by_keys, dropped, markup, list(filter(None, notes)))
 
 
 def _fields_note(names: Sequence[str], fields: FieldNames) -> str:
@@ -186,11 +180,16 @@ class _Keys:
 
     def __init__(self, cells: bool, *, distinct: bool) -> None:
         self._cells = cells
-        self.unique, self.counts = distinct, True
+        self.unique = distinct
         self._whole, self._decimals = True, False
         self._rows = 0
-        self._start: int | None = None
+        self._starts = [0, 1]  # of the numbers of rows
         self._hashes: set[int] = set()
+
+    @property
+    def counts(self) -> bool:
+        """Whether they are the numbers of the rows."""
+        return bool(self._starts)
 
     @property
     def floats(self) -> bool:
@@ -207,28 +206,17 @@ class _Keys:
                 self._hashes = set()
         if self._whole:
             self._whole = all(not text or _WHOLE.fullmatch(text) for text in texts)
-            self._decimals |= any(
-                "." in text if self._cells else isinstance(value, float)
-                for text, value in zip(texts, values, strict=True)
-            )
-        if self.counts:
-            if self._start is None:
-                self._start = 1 if texts[0].startswith("1") else 0
-            begin = self._start + self._rows
-            self.counts = texts == list(map(str, range(begin, begin + len(texts))))
+            self._decimals |= any("." in text for text in texts) if self._cells else float in map(type, values)
+        numbers = range(self._rows, self._rows + len(texts))
+        self._starts = [start for start in self._starts if texts == [str(start + number) for number in numbers]]
         self._rows += len(texts)
 
 
-def _role(name: str, options: ReadingOptions) -> str:
-    columns = options.columns
-    return next((role for role in ("stars", "date") if columns and name and getattr(columns, role) == name), "")
-
-
 class _Flat:
-    """Gives the values of a row by the names of their fields, and remembers which keys lead to a name."""
+    """Gives the values of a row by the names of its fields, and remembers which keys lead to a name."""
 
-    def __init__(self) -> None:
-        self.paths: dict[str, tuple[str, ...]] = {}
+    def __init__(self, names: Iterable[str]) -> None:
+        self.paths: dict[str, tuple[str, ...]] = {name: (name,) for name in names}
         self._plain: set[str] = set()  # names that are keys of a row themselves
 
     def __call__(self, row: Mapping[str, object]) -> Mapping[str, object]:
@@ -244,9 +232,3 @@ class _Flat:
         except RecursionError:  # a bad row
             return {}
         return flat
-
-
-def _chunks(records: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    records = iter(records)
-    while chunk := list(islice(records, size)):
-        yield chunk

@@ -74,7 +74,7 @@ class Table:
         names, header = self._layout.names, self._layout.header
         padded = header is not None and any(cell.endswith(" ") for cell in header.cells[:-1]) and not self._raw
         plain = str.strip if padded else None
-        columns = [(at, name, converts.get(name, plain)) for at, name in enumerate(names) if name not in dropped]
+        columns = [(at, name, converts.get((name,), plain)) for at, name in enumerate(names) if name not in dropped]
         for record in self._fitted():
             if record.problem:
                 yield Row(record.line, record.raw, problem=record.problem)
