@@ -1,9 +1,9 @@
 """One JSON object that holds many records: under keys, as a list somewhere inside, or as columns."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
-from typing import Literal, TypeAlias, TypeGuard, cast
+from itertools import chain, islice, repeat
+from typing import Any, Literal, TypeAlias
 
 from retriever.core.errors import InputError
 from retriever.corpus.fields import FieldNames, is_named, value_at
@@ -45,33 +45,27 @@ class Shape:
         Raises:
             InputError: its columns do not have the same rows.
         """
-        held = value_at(whole, self.path)
-        for number, (key, value) in enumerate(self._keyed(held, file), start=1):
-            if isinstance(value, str):
-                value = {"text": value}
-            if _is_object(value):
-                yield Row(number, value, value if key is None or FieldNames().find_id(value) else {"id": key, **value})
+        held: Any = value_at(whole, self.path)
+        for number, (key, item) in enumerate(self._keyed(held, file), start=1):
+            value = {"text": item} if isinstance(item, str) else item
+            if isinstance(value, dict):
+                has_key = isinstance(key, str | int) and not FieldNames().find_id(value)
+                yield Row(number, value, {"id": str(key), **value} if has_key else value)
             elif self.kind != "keyed":
                 yield Row(number, str(value), problem=f"not a JSON object but {kind_of(value)}")
 
-    def _keyed(self, held: object, file: str) -> Iterator[tuple[str | None, object]]:
-        """Yield every row with the key that is its id, or None."""
+    def _keyed(self, held: Any, file: str) -> Iterable[tuple[object, object]]:  # noqa: ANN401 - JSON of that shape
+        """Return every row with the key that is its id, or None."""
         if self.kind == "columns":
-            yield from _rows_of_columns(cast("Object", held), file)
-        elif self.kind == "split":
-            split = cast("Mapping[str, list[list[object]]]", held)
-            names, keys = list(map(str, split["columns"])), list(map(_key, split.get("index", ())))
-            for number, cells in enumerate(split["data"]):
-                yield keys[number] if number < len(keys) else None, dict(zip(names, cells, strict=False))
-        elif self.kind == "table":
-            table = cast("dict[str, list[dict[str, object]]]", held)
-            index = cast("dict[str, list[str]]", table["schema"])["primaryKey"][0]
-            for row in table["data"]:
-                yield _key(row.get(index)), {name: value for name, value in row.items() if name != index}
-        elif self.kind == "keyed":
-            yield from cast("Object", held).items()
-        else:
-            yield from ((None, item) for item in cast("list[object]", held))
+            return _rows_of_columns(held, file)
+        if self.kind == "split":
+            names = list(map(str, held["columns"]))
+            rows = (dict(zip(names, row, strict=False)) if isinstance(row, list) else row for row in held["data"])
+            return zip(chain(held.get("index", ()), repeat(None)), rows, strict=False)
+        if self.kind == "table":
+            index = held["schema"]["primaryKey"][0]
+            return ((row.get(index), {name: row[name] for name in row if name != index}) for row in held["data"])
+        return held.items() if self.kind == "keyed" else ((None, item) for item in held)
 
 
 def find_shape(whole: Object, file: str, path: tuple[str, ...] = ()) -> Shape | None:
@@ -80,19 +74,20 @@ def find_shape(whole: Object, file: str, path: tuple[str, ...] = ()) -> Shape | 
     Raises:
         InputError: it holds several lists of records.
     """
-    members = dict(islice(whole.items(), _LOOKED_AT))
-    lists = {name: member for name, member in members.items() if isinstance(member, list) and member}
-    objects = {name: member for name, member in members.items() if _is_object(member) and member}
     if _is_record(whole):
         return None
-    if {"columns", "data"} <= {*lists} and isinstance(lists["data"][0], list):
-        return Shape("split", path)
+    members = dict(islice(whole.items(), _LOOKED_AT))
+    lists = {name: member for name, member in members.items() if isinstance(member, list) and member}
+    objects = {name: member for name, member in members.items() if isinstance(member, dict) and member}
+    first = lists.get("data", [None])[0]
     key = value_at(whole, ("schema", "primaryKey"))
-    if "data" in lists and _is_object(lists["data"][0]) and isinstance(key, list) and len(key) == 1:
+    if isinstance(first, list) and "columns" in lists:
+        return Shape("split", path)
+    if isinstance(first, dict) and isinstance(key, list) and len(key) == 1:
         return Shape("table", path)
     if len(lists) == len(members) and len(set(map(len, lists.values()))) == 1 and any(map(_is_flat, lists.values())):
         return Shape("columns", path)
-    records = [name for name, items in lists.items() if any(map(_is_object, items))]
+    records = [name for name, items in lists.items() if any(isinstance(item, dict) for item in items)]
     if not records and _are_rows_or_columns(objects, members):
         return Shape("columns" if _are_columns(objects) else "keyed", path)
     inside = [Shape("list", (*path, name)) for name in records]
@@ -101,19 +96,15 @@ def find_shape(whole: Object, file: str, path: tuple[str, ...] = ()) -> Shape | 
         inside += [shape for shape in shapes if shape]
     texts = (name for name, items in lists.items() if sum(map(_has_words, items)) > 1)
     inside = inside or [Shape("list", (*path, name)) for name in texts]
-    with_texts = [shape for shape in inside if _holds_records(value_at(whole, shape.path[len(path) :]))]
+    held = {shape: _members(value_at(whole, shape.path[len(path) :])) for shape in inside}
+    with_texts = [shape for shape in inside if any(map(_is_record, held[shape]))]
     if len(with_texts) == 1:
         return with_texts[0]
     if len(inside) > 1:
-        raise InputError(
-            f"{file} is one object with several lists: {', '.join(repr('.'.join(shape.path)) for shape in inside)}.",
-            hint="Write each to a file of its own, one object a line.",
-        )
+        names = ", ".join(repr(".".join(shape.path)) for shape in inside)
+        hint = "Write each to a file of its own, one object a line."
+        raise InputError(f"{file} is one object with several lists: {names}.", hint=hint)
     return inside[0] if inside else Shape("keyed", path) if _holds_texts(whole) else None
-
-
-def _is_object(value: object) -> TypeGuard[Object]:
-    return isinstance(value, dict)
 
 
 def _members(value: object) -> list[object]:
@@ -130,7 +121,7 @@ def _is_flat(value: object) -> bool:
 
 def _is_record(value: object) -> bool:
     """Return whether an object has a text of its own."""
-    named = islice(value.items(), _LOOKED_AT) if _is_object(value) else ()
+    named = islice(value.items(), _LOOKED_AT) if isinstance(value, dict) else ()
     return any(is_named(name, "text") and isinstance(member, str) for name, member in named)
 
 
@@ -145,11 +136,6 @@ def _are_rows_or_columns(objects: Mapping[str, Object], members: Object) -> bool
     alike = len(objects) > 1 and len({frozenset(inner) for inner in objects.values()}) == 1
     plain = all(_is_flat(inner) or _is_record(inner) for inner in objects.values())
     return bool(objects) and len(objects) == len(members) and (plain or alike)
-
-
-def _holds_records(held: object) -> bool:
-    """Return whether members of a value have texts of their own."""
-    return any(map(_is_record, _members(held)))
 
 
 def _holds_texts(whole: Object) -> bool:
@@ -172,22 +158,15 @@ def _name_fields(names: Mapping[str, object]) -> bool:
     return any(is_named(name, role) for name in islice(names, _LOOKED_AT) for role in _ROLES)
 
 
-def _rows_of_columns(columns: Object, file: str) -> Iterator[tuple[str | None, Object]]:
+def _rows_of_columns(columns: Mapping[str, Any], file: str) -> Iterator[tuple[object, Object]]:
     """Yield the rows of columns that are lists, or objects with a member a row."""
-    first: Sequence[object] | None = None
-    for name, column in columns.items():
-        labels = list(column) if isinstance(column, dict) else range(len(cast("list[object]", column)))
-        first = labels if first is None else first
-        if first != labels:
-            raise InputError(
-                f"{file}: the column {name!r} has other rows than the one before it.", hint="Was it written completely?"
-            )
-    for label in first or ():
-        yield (
-            label if isinstance(label, str) else None,
-            {name: cast("dict[object, object]", column)[label] for name, column in columns.items()},
-        )
-
-
-def _key(value: object) -> str | None:
-    return str(value) if isinstance(value, str | int) else None
+    labels = {
+        name: list(column) if isinstance(column, dict) else range(len(column)) for name, column in columns.items()
+    }
+    first = next(iter(labels.values()))
+    for name, others in labels.items():
+        if others != first:
+            problem = f"the column {name!r} has other rows than the one before it"
+            raise InputError(f"{file}: {problem}.", hint="Was it written completely?")
+    for label in first:
+        yield label if isinstance(label, str) else None, {name: column[label] for name, column in columns.items()}

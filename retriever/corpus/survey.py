@@ -143,7 +143,7 @@ def _interpretation(
         notes.append(f"{_listed(numbers)} read as {'numbers' if len(numbers) > 1 else 'a number'}")
     if dropped:
         notes.append(f"the row numbers in {_listed(sorted(dropped))} left out")
-    if identifier in keys and keys[identifier].floats:
+    if identifier and identifier in keys and keys[identifier].floats:
         converts[identifier] = _without_decimals
         notes.append("ids that are whole numbers, as 1.0, read as 1")
     by_keys = {paths[name]: convert for name, convert in converts.items()}
