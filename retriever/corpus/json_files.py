@@ -8,7 +8,7 @@ from typing import TextIO, cast
 from retriever.corpus.encodings import LONGEST_LINE
 from retriever.corpus.json_objects import Object, Shape, find_shape
 from retriever.corpus.json_text import JsonText
-from retriever.corpus.rows import Row, kind_of
+from retriever.corpus.rows import Row
 
 LARGEST_OBJECT = 256_000_000
 """Characters of one object that holds many records, at most: it is held in memory as a whole."""
@@ -43,12 +43,11 @@ class JsonFile:
     ) -> None:
         self._opened, self._file, self._encoding = opened, file, encoding
         self.notes: list[str] = []
-        self._nested = _ARRAY_OF_LISTS.match(head) is not None
-        self.has_lists = not raw and (self._nested or _LINES_OF_LISTS.match(head) is not None)
         self._lines, self._longest = False, LONGEST_LINE
         self._shape: Shape | None = None
-        is_array = head.lstrip("\ufeff \t\r\n").startswith("[")
-        if not self.has_lists and not is_array:
+        self._before = head.index("[") + 1 if _ARRAY_OF_LISTS.match(head) else 0  # characters, to the first list
+        self.has_lists = not raw and bool(self._before or _LINES_OF_LISTS.match(head))
+        if not head.lstrip("\ufeff \t\r\n").startswith("["):
             self._look(by_lines, raw)
         if by_lines and not self.has_lists and not self._lines and self._shape is None:
             self.notes.append("read as one JSON value after the other, not by lines")
@@ -65,11 +64,9 @@ class JsonFile:
     def lists(self) -> Iterator[tuple[int, Sequence[object] | str]]:
         """Yield the number of every list, from 1, and its items, or why it cannot be read."""
         with closing(self._opened()) as text:
-            values = JsonText(text, self._encoding, lists=True)
-            if values.peek() and self._nested:
-                values.enter()
-            for number, (_, _, value, problem) in enumerate(values.values(), start=1):
-                yield number, problem or (value if isinstance(value, list) else f"not a list but {kind_of(value)}")
+            text.read(self._before)
+            for number, row in enumerate(JsonText(text, self._encoding, lists=True).rows(), start=1):
+                yield number, row.problem or list((row.values or {}).values())
 
     def _look(self, by_lines: bool, raw: bool) -> None:
         """Tell lines from values that go beyond theirs, and one object of many records from one that is a row."""

@@ -7,7 +7,7 @@ first fault.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TextIO
 
 from retriever.corpus.encodings import LONGEST_LINE, UTF8, readable
@@ -55,33 +55,26 @@ class JsonText:
         lists: bool = False,
         longest: int = LONGEST_LINE,
     ) -> None:
-        self._stream, self._encoding, self._lines, self._longest = text, encoding, lines, longest
+        self._stream, self._encoding, self._lines, self._lists, self._longest = text, encoding, lines, lists, longest
         self._between = _BETWEEN_LISTS if lists else _BETWEEN if lines else _BETWEEN_ITEMS
         self._text, self._at, self._line, self._ended = "", 0, 1, False
         self._column = 0  # of the beginning of the text that is held, in its line
 
     def peek(self) -> str:
         """Return the next sign that is not between values; empty at the end."""
-        while True:
+        while not self._text.startswith("{", self._at):
             match = self._between.match(self._text, self._at)
             self._advance(match.end() if match else self._at)
             if self._at < len(self._text) or self._ended:
-                return self._text[self._at : self._at + 1]
+                break
             self._fill()
+        return self._text[self._at : self._at + 1]
 
     def rows(self) -> Iterator[Row]:
-        """Yield a row for every value: an object, or a text, which is a document's; others are bad."""
-        for line, raw, value, problem in self.values():
-            if isinstance(value, dict) and not problem:
-                yield Row(line, raw, value)
-            elif isinstance(value, str) and not problem:
-                yield Row(line, raw, {"text": value})
-            else:
-                hint = "; write one object a line" if self._lines else ""
-                yield Row(line, raw, problem=problem or f"not a JSON object but {kind_of(value)}{hint}")
+        """Yield a row for every value: an object, a text, which is a document's, or a list's items by their numbers.
 
-    def values(self) -> Iterator[tuple[int, str, object, str]]:
-        """Yield the line of every value, its beginning as written, the value, and why it cannot be read."""
+        Others are bad, and so are lists but where they are values, and then all else.
+        """
         while self.peek():
             line = self._line
             try:
@@ -89,15 +82,15 @@ class JsonText:
             except ValueError as error:
                 raw = self._text[self._at : self._at + EXCERPT].partition("\n")[0]
                 self._skip_broken()
-                yield line, raw, None, str(error)
-            else:
-                raw, problem = self._text[self._at : min(end, self._at + EXCERPT)], ""
-                try:
-                    value = self._whole(value, end)
-                except ValueError as error:
-                    problem = str(error)
-                self._advance(end)
-                yield line, raw, value, problem
+                yield Row(line, raw, problem=str(error))
+                continue
+            raw = self._text[self._at : min(end, self._at + EXCERPT)]
+            try:
+                row = Row(line, raw, self._fields(value, end))
+            except ValueError as error:
+                row = Row(line, raw, problem=str(error))
+            self._advance(end)
+            yield row
 
     def value(self) -> tuple[object, bool]:
         """Return the next value, and whether it has several lines; raise `ValueError` where it cannot be read."""
@@ -105,10 +98,6 @@ class JsonText:
         line = self._line
         self._advance(end)
         return value, self._line > line
-
-    def enter(self) -> None:
-        """Skip the sign at hand, which opens a list."""
-        self._advance(self._at + 1)
 
     def _decoded(self) -> tuple[object, int]:
         """Return the value at hand and where it ends.
@@ -134,13 +123,25 @@ class JsonText:
                     return value, end
             self._fill()
 
-    def _whole(self, value: object, end: int) -> object:
-        """Return a value that ends there, without halves of characters that were written as bytes."""
-        if self._text.isascii():
+    def _fields(self, value: object, end: int) -> Mapping[str, object]:
+        """Return the fields of a value that ends there, with halves of characters joined that were written as bytes.
+
+        Raises:
+            ValueError: it has none or cannot be read; the message is the reason.
+        """
+        if not self._text.isascii():
+            text = self._text[self._at : end]
+            whole = readable(text, self._encoding)
+            value = value if whole is text else _decoded(whole, 0)[0]
+        if self._lists:
+            if isinstance(value, list):
+                return {str(number): item for number, item in enumerate(value)}
+            raise ValueError(f"not a list but {kind_of(value)}")
+        if isinstance(value, dict):
             return value
-        text = self._text[self._at : end]
-        whole = readable(text, self._encoding)
-        return value if whole is text else _decoded(whole, 0)[0]
+        if isinstance(value, str):
+            return {"text": value}
+        raise ValueError(f"not a JSON object but {kind_of(value)}{'; write one object a line' if self._lines else ''}")
 
     def _too_long(self) -> ValueError:
         return ValueError(f"the value is longer than {self._longest:,} characters; write one object a line")
@@ -158,10 +159,8 @@ class JsonText:
 
     def _skip_broken(self) -> None:
         """Skip to the next line, and where values go beyond theirs to one that begins a value no further in."""
-        column = self._column_at_hand()
-        begins = re.compile(
-            "\n" if self._lines else rf"\n[ \t]{{0,{min(column, _BLOCK)}}}(?:\}}[ \t]*,[ \t]*)?(?=[{{\[])"
-        )
+        indent = min(self._column_at_hand(), _BLOCK)
+        begins = re.compile("\n" if self._lines else rf"\n[ \t]{{0,{indent}}}(?:\}}[ \t]*,[ \t]*)?(?=[{{\[])")
         while (match := begins.search(self._text, self._at)) is None and not self._ended:
             self._advance(max(self._at, self._text.rfind("\n", self._at), len(self._text) - _BLOCK))
             self._fill()
@@ -169,9 +168,11 @@ class JsonText:
 
     def _fill(self) -> None:
         """Read on: the next line, or else a block, twice as far as before where a value is long."""
-        self._column = self._column_at_hand()
-        held = len(self._text) - self._at
-        data = self._stream.readline(self._longest) if self._lines else self._stream.read(max(_BLOCK, held))
+        if self._lines:
+            data = self._stream.readline(self._longest)
+        else:
+            self._column = self._column_at_hand()
+            data = self._stream.read(max(_BLOCK, len(self._text) - self._at))
         self._text, self._at, self._ended = self._text[self._at :] + data, 0, not data
 
     def _column_at_hand(self) -> int:
