@@ -61,8 +61,7 @@ class Converter:
         return raw_excerpt(self._plain.text(str(value)), LONGEST_ID) if readable else None
 
     def _document(self, row: Row, values: Mapping[str, object]) -> Document:
-        id_field, text_field = self._fields.find_id(values), self._fields.find_text(values)
-        id_keys, text_keys = keys_to(values, id_field), keys_to(values, text_field)
+        id_keys, text_keys = (keys_to(values, find(values)) for find in (self._fields.find_id, self._fields.find_text))
         if self._derives_ids is None:
             self._derives_ids = id_keys is None and self._fields.id is None
         text = self._plain.text(self._cleaned(self._text(values, text_keys)))
@@ -72,8 +71,8 @@ class Converter:
         metadata = cast("dict[str, JSON]", self._plain.fields(left))
         if row.sparse:
             metadata = {name: value for name, value in metadata.items() if value is not None}
-        if id_field is not None and id_keys is not None:
-            identifier = self._id(value_at(values, id_keys), id_field)
+        if id_keys is not None:
+            identifier = self._id(value_at(values, id_keys), ".".join(id_keys))
         elif self._derives_ids:
             identifier = self._derive_id(text, metadata)
         elif self._fields.id:

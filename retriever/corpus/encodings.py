@@ -116,20 +116,21 @@ def find_foreign(stream: BinaryIO, *, json_lines: bool) -> Foreign | None:
     mark = stream.read(2)
     if mark in _UTF16_MARKS:
         return Foreign("utf-16", 1, (mark + stream.readline(4 * _SHOWN)).decode("utf-16", "replace").strip())
-    good, count, bad, kept = 0, 0, [], 0
+    good = bad = 0
+    first, sample = (0, b""), b""
     for number, line in _beyond_ascii(stream, mark):
-        if _is_utf8(line):
+        try:
+            line.decode(UTF8, "surrogatepass")
             good += 1
-        elif not json_lines or (line.lstrip().startswith(b"{") and line.rstrip().endswith(b"}")):
-            count += 1
-            if kept < _SAMPLE:
-                bad.append((number, line[:_SAMPLE]))
-                kept += len(bad[-1][1])
-    if count <= max(good, int(json_lines)):
+        except UnicodeDecodeError:
+            if not json_lines or (line.lstrip().startswith(b"{") and line.rstrip().endswith(b"}")):
+                bad += 1
+                first = first if bad > 1 else (number, line[:_SAMPLE])
+                sample += line[:_SAMPLE] + b"\n" if len(sample) < _SAMPLE else b""
+    if bad <= max(good, int(json_lines)):
         return None
-    encoding = guess(b"\n".join(line for _, line in bad))
-    first, line = bad[0]
-    return Foreign(encoding, first, line.decode(encoding or "ascii", "replace").strip())
+    encoding = guess(sample)
+    return Foreign(encoding, first[0], first[1].decode(encoding or "ascii", "replace").strip())
 
 
 def _beyond_ascii(stream: BinaryIO, block: bytes) -> Iterator[tuple[int, bytes]]:
@@ -199,11 +200,3 @@ def readable(text: str, encoding: str = UTF8) -> str:
         byte = f"byte 0x{ord(bad[0]) & 0xFF:02x} {place}"
         raise ValueError(f"not UTF-8: {byte}; correct it, or name the file's encoding") from None
     return halves.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _is_utf8(line: bytes) -> bool:
-    try:
-        line.decode(UTF8, "surrogatepass")
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -94,9 +94,17 @@ def read_given(documents: Iterable[Document | BadRow]) -> Reading[Document | Bad
     first, rest = first_of(documents, SAMPLE)
     metadata = (document.metadata for document in first if isinstance(document, Document))
     interpretation = survey(metadata, FieldNames(id="id", text="text"), ReadingOptions())
-    notes = Notes("documents", [note for note in interpretation.notes if note])
+    notes = Notes("documents", list(interpretation.notes))
     plain = Plain(notes.add)
-    return Reading((_interpreted(document, interpretation, plain) for document in chain(first, rest)), [notes])
+
+    def read(given: Document | BadRow) -> Document | BadRow:
+        if isinstance(given, BadRow):
+            return given
+        values = interpretation.interpreted(Row(given.line, "", given.metadata)).values or {}
+        metadata = cast("dict[str, JSON]", plain.fields(values))
+        return replace(given, id=plain.text(given.id), text=plain.text(given.text), metadata=metadata)
+
+    return Reading(map(read, chain(first, rest)), [notes])
 
 
 def read_fields(
@@ -155,14 +163,6 @@ def _documents(files: Sequence["_File"], converter: Converter) -> Iterator[Docum
         yield from map(converter.convert, file.rows())
 
 
-def _interpreted(given: Document | BadRow, interpretation: Interpretation, plain: Plain) -> Document | BadRow:
-    if isinstance(given, BadRow):
-        return given
-    values = interpretation.interpreted(Row(given.line, "", given.metadata)).values or {}
-    metadata = cast("dict[str, JSON]", plain.fields(values))
-    return replace(given, id=plain.text(given.id), text=plain.text(given.text), metadata=metadata)
-
-
 class _File:
     """An input that was looked through.
 
@@ -204,10 +204,8 @@ class _File:
                     return
                 first = first or row
         if first is not None:
-            raise InputError(
-                f"{self.name}: no row can be read; line {first.line}: {first.reason}.",
-                hint="Nothing was indexed of it.",
-            )
+            problem = f"{self.name}: no row can be read; line {first.line}: {first.reason}."
+            raise InputError(problem, hint="Nothing was indexed of it.")
 
     def _open(self, encoding: str | None) -> _Content:
         if self._source.is_parquet():
@@ -223,10 +221,8 @@ class _File:
         with closing(opened()) as text:
             head = text.read(_HEAD)
         if suffix in DELIMITERS and not is_json(head):
-            asked = {self._fields.id, self._fields.text}
-            return self._table_of(
-                [Delimited(opened, self.name, encoding, DELIMITERS[suffix], known=asked.__contains__, raw=raw)]
-            )
+            known = {self._fields.id, self._fields.text}.__contains__
+            return self._table_of([Delimited(opened, self.name, encoding, DELIMITERS[suffix], known=known, raw=raw)])
         content = JsonFile(opened, head, self.name, encoding, by_lines=suffix != ".json", raw=raw)
         return self._table_of([Cells(content.lists)]) if content.has_lists else content
 
@@ -237,11 +233,9 @@ class _File:
         if wide:
             self.notes.add("read as UTF-16")
             return wide
-        json_lines, foreign = self._source.suffix not in DELIMITERS, None
         with suppress(EOFError, OSError, zlib.error), closing(self._source.open()) as stream:  # met again by the rows
-            foreign = find_foreign(stream, json_lines=json_lines)
-        if foreign:
-            raise EncodingError(self.name, foreign)
+            if foreign := find_foreign(stream, json_lines=self._source.suffix not in DELIMITERS):
+                raise EncodingError(self.name, foreign)
         return UTF8
 
     def _table_of(self, candidates: Iterable[Cells | Delimited]) -> Table:

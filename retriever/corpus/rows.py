@@ -51,8 +51,7 @@ class Row:
 
     def excerpt(self) -> str:
         """Return the beginning of the row as a report shows it."""
-        raw = self.raw
-        text = raw if isinstance(raw, bytes | str) else json.dumps(raw, ensure_ascii=False, default=str)
+        text = json.dumps(self.raw, ensure_ascii=False, default=str) if isinstance(self.raw, Mapping) else self.raw
         return raw_excerpt(text, EXCERPT)
 
 
