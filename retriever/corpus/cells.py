@@ -14,16 +14,14 @@ class Cells:
     """The records of a table, which can be read several times.
 
     Args:
-        opened: gives the line of every row and its cells, or why it cannot be read.
+        opened: gives the cells of every row, or why it cannot be read.
         notes: statements for the user.
     """
 
     delimiter = "\t"
     mended = 0
 
-    def __init__(
-        self, opened: Callable[[], Iterable[tuple[int, Sequence[object] | str]]], notes: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, opened: Callable[[], Iterable[Sequence[object] | str]], notes: Sequence[str] = ()) -> None:
         self._opened, self.notes = opened, list(notes)
 
     def first(self) -> list[Record]:
@@ -40,7 +38,7 @@ class Cells:
                 yield record
 
     def _records(self) -> Iterator[Record]:
-        for line, row in self._opened():
+        for line, row in enumerate(self._opened(), start=1):
             if isinstance(row, str):
                 yield Record(line, line, [], row, problem=row)
                 continue

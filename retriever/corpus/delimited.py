@@ -8,7 +8,7 @@ no line of a row that it could read, and holds 60 MB more, at the same speed.
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, suppress
 from itertools import islice
 from typing import TextIO
@@ -34,7 +34,7 @@ class Delimited:
         file: as the user named it.
         encoding: of the file.
         usual: the delimiter that the file's name says; another is taken where header and rows agree on that one alone.
-        known: whether a name is that of a field somebody asked for.
+        known: names of fields somebody asked for.
         raw: whether records are taken as they are, with nothing mended.
     """
 
@@ -45,7 +45,7 @@ class Delimited:
         encoding: str,
         usual: str,
         *,
-        known: Callable[[str], bool],
+        known: Collection[str | None],
         raw: bool,
     ) -> None:
         csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))  # of the process; the feed bounds a row
@@ -142,7 +142,7 @@ class Delimited:
         return records if failed is not None or (len(kinds) == 1 and any(*kinds)) else []
 
 
-def find_delimiter(lines: Sequence[str], usual: str, *, known: Callable[[str], bool] = lambda name: False) -> str:
+def find_delimiter(lines: Sequence[str], usual: str, *, known: Collection[str | None] = ()) -> str:
     """Return the delimiter between the cells of a table.
 
     Another delimiter than the usual one is taken where it parts the header, and at least half of the rows, more than by
@@ -188,7 +188,7 @@ def split_leniently(line: str, delimiter: str) -> list[str]:
         at += len(delimiter)
 
 
-def _share_as_wide(records: Sequence[Record], known: Callable[[str], bool]) -> float:
+def _share_as_wide(records: Sequence[Record], known: Collection[str | None]) -> float:
     """Return the share of rows with as many cells as the header; 0 where the delimiter does not part that."""
     records = records[header_at(records, known) :]
     rows = [record.cells for record in records if record.cells] or [[]]

@@ -188,6 +188,11 @@ def is_named(name: str, role: str) -> bool:
     return _plain_name(name) in _NAMES[role].split()
 
 
+def is_usual(name: str) -> bool:
+    """Return whether a field's name is a usual one of any role."""
+    return any(is_named(name, role) for role in _NAMES)
+
+
 def is_dated(name: str) -> bool:
     """Return whether a field's name lets expect dates."""
     plain = _plain_name(name)

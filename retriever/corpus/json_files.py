@@ -61,12 +61,12 @@ class JsonFile:
                 whole, _ = JsonText(text, self._encoding, longest=LARGEST_OBJECT).value()
                 yield from self._shape.rows(cast("Object", whole), self._file)
 
-    def lists(self) -> Iterator[tuple[int, Sequence[object] | str]]:
-        """Yield the number of every list, from 1, and its items, or why it cannot be read."""
+    def lists(self) -> Iterator[Sequence[object] | str]:
+        """Yield the items of every list, or why it cannot be read."""
         with closing(self._opened()) as text:
             text.read(self._before)
-            for number, row in enumerate(JsonText(text, self._encoding, lists=True).rows(), start=1):
-                yield number, row.problem or list((row.values or {}).values())
+            for row in JsonText(text, self._encoding, lists=True).rows():
+                yield row.problem or list((row.values or {}).values())
 
     def _look(self, by_lines: bool, raw: bool) -> None:
         """Tell lines from values that go beyond theirs, and one object of many records from one that is a row."""

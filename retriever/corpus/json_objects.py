@@ -6,12 +6,11 @@ from itertools import chain, islice, repeat
 from typing import Any, Literal, TypeAlias
 
 from retriever.core.errors import InputError
-from retriever.corpus.fields import FieldNames, is_named, value_at
+from retriever.corpus.fields import FieldNames, is_named, is_usual, value_at
 from retriever.corpus.rows import Row, kind_of
 
 Kind: TypeAlias = Literal["list", "keyed", "columns", "split", "table"]
 Object: TypeAlias = Mapping[str, object]
-_ROLES = ("text", "stars", "date", "id", "product", "category")
 _LOOKED_AT = 30  # members by which a shape is recognised
 
 
@@ -155,7 +154,7 @@ def _are_columns(objects: Mapping[str, Object]) -> bool:
 
 
 def _name_fields(names: Mapping[str, object]) -> bool:
-    return any(is_named(name, role) for name in islice(names, _LOOKED_AT) for role in _ROLES)
+    return any(map(is_usual, islice(names, _LOOKED_AT)))
 
 
 def _rows_of_columns(columns: Mapping[str, Any], file: str) -> Iterator[tuple[object, Object]]:

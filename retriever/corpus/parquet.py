@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     import duckdb
 
 _BATCH = 256
-_MEMORY = "4GB"  # of which a batch of reviews takes some megabytes
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "threads": 1,
-    "memory_limit": _MEMORY,
+    "memory_limit": "4GB",  # of which a batch of reviews takes some megabytes
     "temp_directory": "",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -71,21 +70,14 @@ class Parquet:
                 yield connection, re.sub(r"([\[*?])", r"[\1]", str(path))  # not a pattern of several files
         except (duckdb.Error, OSError, ValueError, OverflowError, MemoryError, RuntimeError) as error:
             reason = str(error).partition("\n")[0].replace(str(self._source.path.resolve()), self._source.name)
-            raise InputError(
-                f"{self._source.name} cannot be read as Parquet: {reason}.", hint="Copy or write it again."
-            ) from error
+            problem = f"{self._source.name} cannot be read as Parquet: {reason}."
+            raise InputError(problem, hint="Copy or write it again.") from error
 
 
 def _top_level(elements: list[tuple[str, int | None]]) -> Iterator[str]:
     """Yield the names of the columns, the children of the root of a schema that is listed depth first."""
-
-    def skip(at: int) -> int:
-        after = at + 1
-        for _ in range(elements[at][1] or 0):
-            after = skip(after)
-        return after
-
-    at = 1
-    while at < len(elements):
-        yield elements[at][0]
-        at = skip(at)
+    below = 0  # elements to come that are inside a column
+    for name, children in elements[1:]:
+        if below == 0:
+            yield name
+        below += (children or 0) - (below > 0)

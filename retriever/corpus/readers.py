@@ -221,7 +221,7 @@ class _File:
         with closing(opened()) as text:
             head = text.read(_HEAD)
         if suffix in DELIMITERS and not is_json(head):
-            known = {self._fields.id, self._fields.text}.__contains__
+            known = {self._fields.id, self._fields.text}
             return self._table_of([Delimited(opened, self.name, encoding, DELIMITERS[suffix], known=known, raw=raw)])
         content = JsonFile(opened, head, self.name, encoding, by_lines=suffix != ".json", raw=raw)
         return self._table_of([Cells(content.lists)]) if content.has_lists else content
@@ -240,20 +240,19 @@ class _File:
 
     def _table_of(self, candidates: Iterable[Cells | Delimited]) -> Table:
         """Return the first table with a text column; where none is needed, else the first."""
-        first: Table | None = None
-        problem: InputError | None = None
+        tables: list[Table] = []
+        problems: list[InputError] = []
         for records in candidates:
             try:
-                table = Table(records, self.name, self._fields, self._options)
+                tables.append(Table(records, self.name, self._fields, self._options))
             except InputError as error:
-                problem = problem or error
-                continue
-            if table.has_text:
-                return table
-            first = first or table
-        if first is None:
-            raise problem or InputError(f"{self.name} has no rows.", hint="Was it saved completely?")
-        return first
+                problems.append(error)
+            else:
+                if tables[-1].has_text:
+                    return tables[-1]
+        if not tables:
+            raise next(iter(problems), InputError(f"{self.name} has no rows.", hint="Was it saved completely?"))
+        return tables[0]
 
     def _survey(self, content: _Content) -> Interpretation:
         if isinstance(content, Table):

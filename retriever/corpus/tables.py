@@ -39,7 +39,7 @@ class Table:
     def __init__(self, records: Cells | Delimited, file: str, fields: FieldNames, options: ReadingOptions) -> None:
         self._records, self._raw = records, options.raw
         first = [record for record in records.first() if not _is_drawn(record)]
-        self._layout = find_layout(first, known=lambda name: name in (fields.id, fields.text), raw=options.raw)
+        self._layout = find_layout(first, known={fields.id, fields.text}, raw=options.raw)
         names, header = self._layout.names, self._layout.header
         if header is not None:
             records.check_header(header)
