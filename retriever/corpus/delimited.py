@@ -8,16 +8,16 @@ no line of a row that it could read, and holds 60 MB more, at the same speed.
 import csv
 import io
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, suppress
 from itertools import islice
-from typing import TextIO
 
 from retriever.core.errors import InputError
 from retriever.corpus.encodings import LONGEST_LINE, read_lines, readable
 from retriever.corpus.layout import Record, header_at, is_value, lacks_first_name
+from retriever.corpus.sources import DELIMITERS, Source
 
-DELIMITERS = (",", ";", "\t", "|")
+_DELIMITERS = (",", ";", "\t", "|")
 _AS_WIDE = 0.5  # of the rows looked at that must have as many cells as a header that another delimiter parts
 _NEARLY = 0.6  # what a row counts that lacks its last cells, or ends in a delimiter
 _SAMPLE_LINES, _SAMPLE_SIZE = 100, 1 << 19
@@ -30,35 +30,23 @@ class Delimited:
     """The records of a CSV or TSV file, which can be read several times.
 
     Args:
-        opened: opens the file's text at its beginning.
-        file: as the user named it.
-        encoding: of the file.
-        usual: the delimiter that the file's name says; another is taken where header and rows agree on that one alone.
+        source: the file; its name says the delimiter, unless header and rows agree on another alone.
         known: names of fields somebody asked for.
         raw: whether records are taken as they are, with nothing mended.
     """
 
-    def __init__(
-        self,
-        opened: Callable[[], TextIO],
-        file: str,
-        encoding: str,
-        usual: str,
-        *,
-        known: Collection[str | None],
-        raw: bool,
-    ) -> None:
+    def __init__(self, source: Source, *, known: Collection[str | None], raw: bool) -> None:
         csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))  # of the process; the feed bounds a row
-        self._opened, self._file, self._encoding, self._raw = opened, file, encoding, raw
+        self._source, self._raw = source, raw
         self.notes: list[str] = []
         self.mended = self._before = 0
-        with closing(self._opened()) as text:
+        with closing(source.text()) as text:
             self._first = _first(read_lines(text))
         if self._first and (separator := _SEP.fullmatch(self._first[0].rstrip("\r\n"))):
             self._before, self.delimiter = 1, separator[1]
             self.notes.append("the line 'sep=' skipped")
         else:
-            self.delimiter = find_delimiter(self._first, usual, known=known)
+            self.delimiter = find_delimiter(self._first, DELIMITERS[source.suffix], known=known)
         self._escapes = not raw and _escapes_quotes(self._first[self._before :], self.delimiter)
         if self._escapes:
             self._first = list(map(_doubled, self._first))
@@ -71,12 +59,12 @@ class Delimited:
     def check_header(self, header: Record) -> None:
         """Raise `InputError` where the names of the columns cannot be read."""
         try:
-            readable(self._first[header.line - 1], self._encoding)
+            readable(self._first[header.line - 1], self._source.encoding)
         except ValueError as error:
-            raise InputError(f"{self._file}, line {header.line}: {error}.") from error
+            raise InputError(f"{self._source.name}, line {header.line}: {error}.") from error
         if len(header.cells) == 1 and re.search(r"[;\t|]", header.cells[0]):
             raise InputError(
-                f"{self._file}: the header {header.cells[0]!r} is not separated as the file's name says.",
+                f"{self._source.name}: the header {header.cells[0]!r} is not separated as the file's name says.",
                 hint="Save it with commas (.csv) or tabs (.tsv).",
             )
 
@@ -91,9 +79,9 @@ class Delimited:
             InputError: quoting goes wrong, so that the rows behind it cannot be told apart.
         """
         self.mended = 0
-        with closing(self._opened()) as text:
+        with closing(self._source.text()) as text:
             lines = islice(enumerate(read_lines(text), start=1), before, None)
-            feed = _Feed(self._file, lines, self._encoding, self._escapes)
+            feed = _Feed(self._source, lines, self._escapes)
             reader = csv.reader(feed, delimiter=self.delimiter, strict=True, skipinitialspace=not self._raw)
             while True:
                 feed.begin_row()
@@ -148,7 +136,7 @@ def find_delimiter(lines: Sequence[str], usual: str, *, known: Collection[str | 
     Another delimiter than the usual one is taken where it parts the header, and at least half of the rows, more than by
     the usual one, have as many cells as the header.
     """
-    shares = {delimiter: _share_as_wide(parsed(lines, delimiter), known) for delimiter in (usual, *DELIMITERS)}
+    shares = {delimiter: _share_as_wide(parsed(lines, delimiter), known) for delimiter in (usual, *_DELIMITERS)}
     best = max(shares, key=lambda delimiter: shares[delimiter])  # the usual one among equals
     return best if shares[best] >= _AS_WIDE else usual
 
@@ -169,23 +157,15 @@ def parsed(lines: Sequence[str], delimiter: str, *, before: int = 0, strict: boo
 def split_leniently(line: str, delimiter: str) -> list[str]:
     """Return the cells of a line in which a quote closes a cell only before a delimiter or the end."""
     mark = re.escape(delimiter)
-    opening, closing = re.compile(r' *"'), re.compile(rf'(?<![\\"])("+) *(?={mark}|$)')
+    end = rf'" *(?={mark}|$)'
+    doubled = rf'(?:[^"\\]|\\.|""|(?!{end})")*+'  # or else the first quote closes that is before a delimiter
+    cell = re.compile(rf' *"(?:({doubled})|(.*?)(?<!\\)){end}| *([^{mark}]*)')
     cells, at = [], 0
-    while True:
-        quote, close = opening.match(line, at), None
-        if quote:
-            closes = list(closing.finditer(line, quote.end()))
-            close = next((match for match in closes if len(match[1]) % 2), closes[0] if closes else None)
-        if quote and close:
-            cells.append(line[quote.end() : close.end(1) - 1].replace('""', '"').replace('\\"', '"'))
-            at = close.end()
-        else:
-            end = line.find(delimiter, at)
-            cells.append(line[at : end if end >= 0 else None].lstrip(" "))
-            at = end if end >= 0 else len(line)
-        if at >= len(line):
-            return cells
-        at += len(delimiter)
+    while at <= len(line) and (match := cell.match(line, at)):
+        quoted, plain = match[1] if match[1] is not None else match[2], match[3]
+        cells.append(plain if quoted is None else quoted.replace('""', '"').replace('\\"', '"'))
+        at = match.end() + len(delimiter)
+    return cells
 
 
 def _share_as_wide(records: Sequence[Record], known: Collection[str | None]) -> float:
@@ -230,8 +210,8 @@ def _first(lines: Iterator[str]) -> list[str]:
 class _Feed:
     """Gives the csv module its lines and remembers those of the record at hand."""
 
-    def __init__(self, file: str, lines: Iterator[tuple[int, str]], encoding: str, escapes: bool) -> None:
-        self._file, self._lines, self._encoding, self._escapes = file, lines, encoding, escapes
+    def __init__(self, source: Source, lines: Iterator[tuple[int, str]], escapes: bool) -> None:
+        self._source, self._lines, self._escapes = source, lines, escapes
         self.begin_row()
 
     def begin_row(self) -> None:
@@ -249,7 +229,7 @@ class _Feed:
         if self._size > LONGEST_LINE:
             raise csv.Error("unexpected end of data")
         try:
-            text = readable(text, self._encoding)
+            text = readable(text, self._source.encoding)
         except ValueError as error:
             self.problem = str(error)
         return _doubled(text) if self._escapes and "\\" in text else text
@@ -264,6 +244,6 @@ class _Feed:
 
     def _unreadable(self, problem: str) -> InputError:
         return InputError(
-            f"{self._file}: the row that begins in line {self.first_line} {problem}.",
+            f"{self._source.name}: the row that begins in line {self.first_line} {problem}.",
             hint="Correct it: the rows behind it cannot be told apart.",
         )

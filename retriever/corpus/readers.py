@@ -7,18 +7,17 @@ recognised, and what is no corpus at all is refused.
 import zipfile
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, TextIO, TypeAlias, cast
+from typing import BinaryIO, TypeAlias, cast
 
 from retriever.core.errors import InputError
 from retriever.core.types import JSON, BadRow, Document
 from retriever.corpus.cells import Cells
 from retriever.corpus.convert import Converter
 from retriever.corpus.delimited import Delimited
-from retriever.corpus.encodings import UTF8, EncodingError, find_foreign, find_utf16, open_text, require_encoding
 from retriever.corpus.fields import FieldNames
 from retriever.corpus.json_files import JsonFile, is_json
 from retriever.corpus.parquet import Parquet
@@ -29,7 +28,7 @@ from retriever.corpus.sources import DELIMITERS, FORMATS, PARQUET, STDIN, Source
 from retriever.corpus.survey import SAMPLE, Interpretation, survey
 from retriever.corpus.tables import Table
 
-_HEAD = 1 << 16  # bytes or characters by which a format is recognised
+_HEAD = 1 << 16  # characters by which a format is recognised
 _Content: TypeAlias = Table | Parquet | JsonFile
 
 
@@ -174,13 +173,11 @@ class _File:
         self.name = name
         self.notes = Notes("standard input" if name == STDIN else name)
         self._fields, self._options = fields, options
-        named = None if encoding is None else require_encoding(encoding)
         with _input_errors(name):
-            self._source = Source(name)
-            self.notes.add(self._source.note)
-            self._content = self._open(named)
+            source = Source(name, encoding)
+            self._content = self._open(source)
             self.interpretation = self._survey(self._content)
-        for note in [*self._content.notes, *self.interpretation.notes]:
+        for note in [*source.notes, *self._content.notes, *self.interpretation.notes]:
             self.notes.add(note)
 
     def rows(self) -> Generator[Row, None, None]:
@@ -207,36 +204,18 @@ class _File:
             problem = f"{self.name}: no row can be read; line {first.line}: {first.reason}."
             raise InputError(problem, hint="Nothing was indexed of it.")
 
-    def _open(self, encoding: str | None) -> _Content:
-        if self._source.is_parquet():
-            return Parquet(self._source, self._fields)
-        if self._source.is_sheet:
-            return self._table_of(open_sheets(self._source, self._options.sheet))
-        encoding = encoding or self._find_encoding()
-        suffix, raw = self._source.suffix, self._options.raw
-
-        def opened() -> TextIO:
-            return open_text(self._source.open(), encoding)
-
-        with closing(opened()) as text:
+    def _open(self, source: Source) -> _Content:
+        if source.is_parquet():
+            return Parquet(source, self._fields)
+        if source.is_sheet:
+            return self._table_of(open_sheets(source, self._options.sheet))
+        with closing(source.text()) as text:
             head = text.read(_HEAD)
-        if suffix in DELIMITERS and not is_json(head):
+        if source.suffix in DELIMITERS and not is_json(head):
             known = {self._fields.id, self._fields.text}
-            return self._table_of([Delimited(opened, self.name, encoding, DELIMITERS[suffix], known=known, raw=raw)])
-        content = JsonFile(opened, head, self.name, encoding, by_lines=suffix != ".json", raw=raw)
+            return self._table_of([Delimited(source, known=known, raw=self._options.raw)])
+        content = JsonFile(source, head, raw=self._options.raw)
         return self._table_of([Cells(content.lists)]) if content.has_lists else content
-
-    def _find_encoding(self) -> str:
-        """Return UTF-16 where the content shows it, else UTF-8, which is checked."""
-        with closing(self._source.open()) as stream:
-            wide = find_utf16(stream.read(_HEAD))
-        if wide:
-            self.notes.add("read as UTF-16")
-            return wide
-        with suppress(EOFError, OSError, zlib.error), closing(self._source.open()) as stream:  # met again by the rows
-            if foreign := find_foreign(stream, json_lines=self._source.suffix not in DELIMITERS):
-                raise EncodingError(self.name, foreign)
-        return UTF8
 
     def _table_of(self, candidates: Iterable[Cells | Delimited]) -> Table:
         """Return the first table with a text column; where none is needed, else the first."""

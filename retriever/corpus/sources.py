@@ -1,4 +1,4 @@
-"""Inputs as bytes that can be read several times: files, pipes and standard input, compressed or not, by content."""
+"""Inputs that can be read several times, as bytes or text: files, pipes and standard input, compressed or not."""
 
 import gzip
 import io
@@ -6,12 +6,15 @@ import shutil
 import sys
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path, PurePath
-from typing import BinaryIO, cast
+from typing import BinaryIO, TextIO, cast
 
 from retriever.core.errors import InputError
+from retriever.corpus.encodings import UTF8, EncodingError, find_foreign, find_utf16, open_text, require_encoding
 
 STDIN = "-"
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -27,6 +30,7 @@ _LEAST_UNZIPPED, _MOST_UNZIPPED = 1 << 26, 200  # bytes, times; reviews shrink t
 _GZIP, _ZIP, _PARQUET = b"\x1f\x8b", (b"PK\x03\x04", b"PK\x05\x06"), b"PAR1"
 _OLD_OFFICE = b"\xd0\xcf\x11\xe0"
 _SHEET_PARTS = ("xl/workbook.xml", "xl/workbook.bin", "content.xml")  # content.xml: of OpenDocument
+_HEAD = 1 << 16  # bytes by which UTF-16 is recognised
 _NO_MEMBERS = ("__MACOSX/", ".DS_Store", "Thumbs.db")
 
 
@@ -35,13 +39,22 @@ class Source:
 
     Args:
         name: a file's path, or ``-`` for standard input.
+        encoding: of its text; None for UTF-8 or UTF-16, whichever it is.
+
+    Attributes:
+        name: as the user gave it.
+        suffix: of the file, or of the one that is zipped; in lower case, and empty for standard input.
+        is_sheet: whether it is a spreadsheet, by its content or else by its name.
+        notes: statements for the user where the content is not what the name says.
 
     Raises:
         InputError: there is no such file, it is a folder or of unknown format, or a zip file does not hold one file.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, encoding: str | None = None) -> None:
         self.name, self.path = name, Path(name)
+        self._encoding = None if encoding is None else require_encoding(encoding)
+        self.notes: list[str] = []
         self._member: zipfile.ZipInfo | None = None
         self._copy = self._copied()
         with self._plain() as stream:
@@ -54,6 +67,8 @@ class Source:
         is_book = self._zipped == "zip" and self._member is None
         self._zipped = "" if is_book else self._zipped
         self.is_sheet = is_book or head == _OLD_OFFICE or self.suffix in SHEETS
+        if self._zipped and self.path.suffix.lower() != {"gzip": ".gz", "zip": ".zip"}[self._zipped]:
+            self.notes.append(f"unzipped, as it is a {self._zipped} file")
 
     def open(self) -> BinaryIO:
         """Open the input at its beginning, unzipped."""
@@ -83,11 +98,29 @@ class Source:
         with self.open() as stream:
             return self.suffix == PARQUET or stream.read(4) == _PARQUET
 
-    @property
-    def note(self) -> str:
-        """A statement for the user where the content is not what the name says; empty otherwise."""
-        named = self.path.suffix.lower() == {"gzip": ".gz", "zip": ".zip"}.get(self._zipped)
-        return f"unzipped, as it is a {self._zipped} file" if self._zipped and not named else ""
+    @cached_property
+    def encoding(self) -> str:
+        """The encoding of its text: the named one, UTF-16 where the content shows it, else UTF-8, which is checked.
+
+        Raises:
+            EncodingError: it is neither, and none was named.
+        """
+        if self._encoding:
+            return self._encoding
+        with self.open() as stream:
+            wide = find_utf16(stream.read(_HEAD))
+        if wide:
+            self.notes.append("read as UTF-16")
+            return wide
+        with suppress(EOFError, OSError, zlib.error), self.open() as stream:  # met again by the rows
+            if foreign := find_foreign(stream, json_lines=self.suffix not in DELIMITERS):
+                raise EncodingError(self.name, foreign)
+        return UTF8
+
+    def text(self) -> TextIO:
+        """Open its text at the beginning."""
+        encoding = self.encoding  # looked for before it is opened: copies have one place
+        return open_text(self.open(), encoding)
 
     def _copied(self) -> BinaryIO | None:
         """Return a copy of what can be read only once; None of a file, after a check that it is there."""
