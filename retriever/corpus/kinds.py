@@ -207,10 +207,8 @@ def settle_orders(columns: Sequence[ColumnSurvey]) -> None:
 
 def reads_back(cell: str) -> bool:
     """Return whether a cell is a number that is written again with the same characters: not 2.10, 01234, 1e5, +1."""
-    match = _NUMBER.fullmatch(cell)
-    if not match or len(cell) > _MOST_DIGITS or cell == "-0":
-        return False
-    return match[1] is None or repr(float(cell)) == cell
+    match = _NUMBER.fullmatch(cell) if len(cell) <= _MOST_DIGITS and cell != "-0" else None
+    return match is not None and (match[1] is None or repr(float(cell)) == cell)
 
 
 def number(value: object) -> object:
@@ -226,8 +224,7 @@ def _present(value: object) -> object:
 
 
 def _truth(value: object) -> object:
-    word = str(value).strip().lower()
-    return word == "true" if word in ("true", "false") else None
+    return {"true": True, "false": False}.get(str(value).strip().lower())
 
 
 def _stars(value: object) -> object:

@@ -123,10 +123,8 @@ def _names_fields(cells: Sequence[str], known: Collection[str | None]) -> bool:
 
 def _label_rows(rows: Sequence[Sequence[str]]) -> int:
     """Return how many rows behind the header are header rows too."""
-    for number, row in enumerate(rows[1 : 1 + _MOST_LABELS], start=1):
-        if _has_import_ids(row):
-            return number
-    return int(len(rows) > 2 and len(rows[1]) == len(rows[0]) and (_sub_headings(rows) or _contradicts(rows)))
+    ids = next((number for number, row in enumerate(rows[: 1 + _MOST_LABELS]) if number and _has_import_ids(row)), 0)
+    return ids or int(len(rows) > 2 and len(rows[1]) == len(rows[0]) and (_sub_headings(rows) or _contradicts(rows)))
 
 
 def _has_import_ids(row: Sequence[str]) -> bool:

@@ -21,14 +21,7 @@ EXCERPT = 2000
 """Characters of a bad row that are kept."""
 
 Item = TypeVar("Item")
-_KINDS: dict[type, str] = {
-    bool: "a boolean",
-    int: "a number",
-    float: "a number",
-    str: "a string",
-    list: "a list",
-    Mapping: "an object",
-}
+_KINDS = {bool: "a boolean", int | float: "a number", str: "a string", list: "a list", Mapping: "an object"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +137,5 @@ def raw_excerpt(data: bytes | str, limit: int) -> str:
 
 def kind_of(value: object) -> str:
     """Return the name of a value's JSON type, with its article."""
-    if value is None:
-        return "null"
-    kind = next((kind for kind in _KINDS if isinstance(value, kind)), None)
-    return _KINDS[kind] if kind else f"a value of type {type(value).__name__}"
+    names = (name for kind, name in _KINDS.items() if isinstance(value, kind))
+    return "null" if value is None else next(names, f"a value of type {type(value).__name__}")
