@@ -102,7 +102,7 @@ class ColumnSurvey:
         """Return the kind that all values seen have."""
         if self._truths and any(self._truths <= words for words in _TRUTHS):
             return Kind(_truth)
-        if 0 < self._numbers == self._filled != self.dates.seconds:
+        if 0 < self._numbers == self._filled and self.dates.seconds < self._filled:
             return Kind(note=f"{self.name!r} is text, as its quotes say") if self._quoted else Kind(number)
         if self._looks_further and (kind := self._written_kind()):
             return kind

@@ -77,6 +77,8 @@ class Markup:
 
     def cleaned(self, text: str) -> str:
         """Return a text without markup, blocks as lines and cells parted by a space; as it is where it has none."""
+        if "&" not in text and "<" not in text:
+            return text
         plain = _decoded(text) if self._entities > self._about else text
         plain = _stripped(plain) if self.tags else plain
         return text if plain == text else _tidy(plain)

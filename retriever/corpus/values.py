@@ -200,7 +200,8 @@ def written_date(text: str) -> WrittenDate | None:
         iso = number_date(text)
         return WrittenDate(iso + "Z" * text.endswith("Z")) if iso else None
     if since := _SINCE_1970.fullmatch(text):
-        return WrittenDate(_moment(int(since["number"]) / 1000))
+        with suppress(OverflowError):
+            return WrittenDate(_moment(int(since["number"]) / 1000))
     if quarter := _QUARTER.fullmatch(text):
         number = int(quarter["number"] or quarter["before"])
         return WrittenDate(f"{quarter['year'] or quarter['behind']}-{3 * number - 2:02}-01")
