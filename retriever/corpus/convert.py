@@ -61,7 +61,8 @@ class Converter:
         return raw_excerpt(self._plain.text(str(value)), LONGEST_ID) if readable else None
 
     def _document(self, row: Row, values: Mapping[str, object]) -> Document:
-        id_keys, text_keys = (keys_to(values, find(values)) for find in (self._fields.find_id, self._fields.find_text))
+        id_keys = keys_to(values, self._fields.find_id(values))
+        text_keys = keys_to(values, self._fields.find_text(values))
         if self._derives_ids is None:
             self._derives_ids = id_keys is None and self._fields.id is None
         text = self._plain.text(self._cleaned(self._text(values, text_keys)))

@@ -63,8 +63,8 @@ class JsonText:
     def peek(self) -> str:
         """Return the next sign that is not between values; empty at the end."""
         while not self._text.startswith("{", self._at):
-            match = self._between.match(self._text, self._at)
-            self._advance(match.end() if match else self._at)
+            if match := self._between.match(self._text, self._at):
+                self._advance(match.end())
             if self._at < len(self._text) or self._ended:
                 break
             self._fill()
