@@ -11,9 +11,9 @@ from retriever.core.fingerprint import json_hash
 from retriever.core.text import is_blank
 from retriever.core.types import JSON, BadRow, Document
 from retriever.corpus.fields import FieldNames, keys_to, value_at, without
-from retriever.corpus.markup import NO_MARKUP, Markup
 from retriever.corpus.plain import Plain
 from retriever.corpus.rows import LONGEST_ID, LONGEST_TEXT, Notes, ReadingOptions, Row, kind_of, raw_excerpt
+from retriever.corpus.survey import Interpretation
 from retriever.corpus.values import is_missing
 
 _LARGEST = 1 << 63  # of whole numbers that ids are taken for
@@ -32,11 +32,12 @@ class Converter:
         self._files: list[str] = []
         self._places: dict[str, int] = {}  # by id: line and file in one integer, which is small
         self._derived: Counter[str] = Counter()
-        self.begin_file("", FieldNames(), Notes(""))
+        self.begin_file("", Interpretation(FieldNames()), Notes(""))
 
-    def begin_file(self, file: str, fields: FieldNames, notes: Notes, markup: Markup = NO_MARKUP) -> None:
+    def begin_file(self, file: str, interpretation: Interpretation, notes: Notes) -> None:
         """Begin another file, whose rows are next; changes are noted in ``notes``."""
-        self._file, self._fields, self._notes, self._markup = file, fields, notes, markup
+        self._file, self._notes = file, notes
+        self._fields, self._markup = interpretation.fields, interpretation.markup
         self._files.append(file)
         self._plain = Plain(notes.add, composes=not self._options.raw)
         self._derives_ids: bool | None = None
@@ -60,8 +61,8 @@ class Converter:
         return raw_excerpt(self._plain.text(str(value)), LONGEST_ID) if readable else None
 
     def _document(self, row: Row, values: Mapping[str, object]) -> Document:
-        id_field, text_field = self._fields.find_id(values), self._fields.find_text(values)
-        id_keys, text_keys = keys_to(values, id_field), keys_to(values, text_field)
+        id_keys = keys_to(values, self._fields.find_id(values))
+        text_keys = keys_to(values, self._fields.find_text(values))
         if self._derives_ids is None:
             self._derives_ids = id_keys is None and self._fields.id is None
         text = self._plain.text(self._cleaned(self._text(values, text_keys)))
@@ -71,8 +72,8 @@ class Converter:
         metadata = cast("dict[str, JSON]", self._plain.fields(left))
         if row.sparse:
             metadata = {name: value for name, value in metadata.items() if value is not None}
-        if id_field is not None and id_keys is not None:
-            identifier = self._id(value_at(values, id_keys), id_field)
+        if id_keys is not None:
+            identifier = self._id(value_at(values, id_keys), ".".join(id_keys))
         elif self._derives_ids:
             identifier = self._derive_id(text, metadata)
         elif self._fields.id:
@@ -91,6 +92,8 @@ class Converter:
         why_empty = self._why_empty(text) if isinstance(text, str) else ""
         if has_title and (text is None or why_empty):
             text = title
+        elif text is None:
+            raise _RowError(f"the text in {field!r} is empty: null")
         elif not isinstance(text, str):
             inside = [leaf.name for leaf in leaves(text)][:5] if isinstance(text, Mapping) else []
             hint = f"; --text-field {field}.{inside[0]} names a field in it" if inside else ""
@@ -125,6 +128,8 @@ class Converter:
 
     def _id(self, value: object, field: str) -> str:
         value = str(value) if isinstance(value, UUID) else value
+        if value is None:
+            raise _RowError(f"the id in {field!r} is empty: null")
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise _RowError(f"the id in {field!r} is {kind_of(value)}, not a string or number")
         if isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST and not self._options.raw:

@@ -2,16 +2,14 @@
 
 import codecs
 import io
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO, TextIO, cast
 
 from retriever.core.errors import InputError, UsageError
 from retriever.core.registry import nearest
 from retriever.core.text import shortened
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
 
 UTF8 = "utf-8"
 ENCODINGS: Mapping[str, str] = {
@@ -32,15 +30,15 @@ ENCODINGS: Mapping[str, str] = {
 """Encodings that are guessed, the likelier ones first, and what people call them."""
 
 LONGEST_LINE = 16_000_000
-"""Bytes of a line, or of one CSV row, at most; also what a reader holds in memory."""
+"""Characters of a line, of one CSV row or one JSON value, at most; also what a reader holds in memory."""
 
-UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-_BOM = b"\xef\xbb\xbf"
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _BLOCK = 1 << 20
 _SAMPLE = 1 << 16  # bytes of foreign lines that a guess rests on
 _SHOWN = 60
 _ZEROS = 0.05  # of the bytes, in text of UTF-16 at least
-_UNREADABLE = "retriever.unreadable"
+_BYTES, _UNREADABLE = "surrogateescape", "retriever.unreadable"
+_UNDECODED = re.compile("[\udc80-\udcff]")
 codecs.register_error(_UNREADABLE, lambda error: ("\udcff", error.end))  # type: ignore[attr-defined]
 
 
@@ -94,7 +92,7 @@ def require_encoding(name: str) -> str:
 
 def find_utf16(head: bytes) -> str:
     """Return the UTF-16 that a file's beginning shows, by its mark or by the zeros of its letters; empty for none."""
-    if head.startswith(UTF16_MARKS):
+    if head.startswith(_UTF16_MARKS):
         return "utf-16"
     head = head[: len(head) // 2 * 2]
     first, second = head[::2].count(0), head[1::2].count(0)
@@ -116,22 +114,23 @@ def find_foreign(stream: BinaryIO, *, json_lines: bool) -> Foreign | None:
         json_lines: whether every line is an object.
     """
     mark = stream.read(2)
-    if mark in UTF16_MARKS:
+    if mark in _UTF16_MARKS:
         return Foreign("utf-16", 1, (mark + stream.readline(4 * _SHOWN)).decode("utf-16", "replace").strip())
-    good, count, bad, kept = 0, 0, [], 0
+    good = bad = 0
+    first, sample = (0, b""), b""
     for number, line in _beyond_ascii(stream, mark):
-        if _is_utf8(line):
+        try:
+            line.decode(UTF8, "surrogatepass")
             good += 1
-        elif not json_lines or (line.lstrip().startswith(b"{") and line.rstrip().endswith(b"}")):
-            count += 1
-            if kept < _SAMPLE:
-                bad.append((number, line[:_SAMPLE]))
-                kept += len(bad[-1][1])
-    if count <= max(good, int(json_lines)):
+        except UnicodeDecodeError:
+            if not json_lines or (line.lstrip().startswith(b"{") and line.rstrip().endswith(b"}")):
+                bad += 1
+                first = first if bad > 1 else (number, line[:_SAMPLE])
+                sample += line[:_SAMPLE] + b"\n" if len(sample) < _SAMPLE else b""
+    if bad <= max(good, int(json_lines)):
         return None
-    encoding = guess(b"\n".join(line for _, line in bad))
-    first, line = bad[0]
-    return Foreign(encoding, first, line.decode(encoding or "ascii", "replace").strip())
+    encoding = guess(sample)
+    return Foreign(encoding, first[0], first[1].decode(encoding or "ascii", "replace").strip())
 
 
 def _beyond_ascii(stream: BinaryIO, block: bytes) -> Iterator[tuple[int, bytes]]:
@@ -161,100 +160,43 @@ def guess(data: bytes) -> str:
     return names[order[min(fitting)[2]]] if fitting else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line of a file.
+def read_lines(stream: TextIO) -> Iterator[str]:
+    """Yield the lines of a text with their ends; one longer than `LONGEST_LINE` is cut behind so many and one more."""
+    mark = "\ufeff"  # before the first
+    while text := stream.readline(LONGEST_LINE + 1):
+        rest = text
+        while len(rest) > LONGEST_LINE and not rest.endswith(("\n", "\r")):
+            rest = stream.readline(LONGEST_LINE + 1)
+        yield text.removeprefix(mark)
+        mark = ""
 
-    Attributes:
-        number: from 1.
-        data: its bytes in UTF-8, with the line end; only the beginning of a line that is too long.
-        too_long: whether the line is longer than the limit.
-        encoding: what the file was read in.
+
+def open_text(stream: BinaryIO, encoding: str) -> TextIO:
+    """Return the text of a stream; `readable` knows what could not be decoded.
+
+    Lines end in LF, or in CR where the beginning has that alone.
     """
-
-    number: int
-    data: bytes
-    too_long: bool = False
-    encoding: str = UTF8
-
-    def text(self) -> str:
-        """Return the line as text, in which halves of characters may stand that other programs wrote as bytes.
-
-        Raises:
-            UnicodeDecodeError: it is no UTF-8.
-        """
-        try:
-            return self.data.decode(UTF8)
-        except UnicodeDecodeError:
-            if self.encoding != UTF8 or not _is_utf8(self.data):
-                raise
-        pairs = self.data.decode(UTF8, "surrogatepass").encode("utf-16", "surrogatepass")
-        return pairs.decode("utf-16", "replace")
-
-    def why_no_text(self, error: UnicodeDecodeError) -> str:
-        """Return the reason to give where the line cannot be decoded."""
-        place = f"at position {error.start + 1}"
-        if self.encoding != UTF8:
-            return f"not {self.encoding}: the character {place}; correct it, or name another encoding"
-        return f"not UTF-8: byte 0x{error.object[error.start]:02x} {place}; correct it, or name the file's encoding"
+    head = cast("io.BufferedReader", stream).peek(1)
+    utf8 = codecs.lookup(encoding).name == UTF8
+    newline = "\r" if b"\r" in head and b"\n" not in head else "\n"
+    return io.TextIOWrapper(stream, encoding, _BYTES if utf8 else _UNREADABLE, newline)
 
 
-def read_lines(stream: BinaryIO, file: str, encoding: str) -> Iterator[Line]:
-    """Yield the lines of a stream without a byte order mark, holding at most `LONGEST_LINE` bytes of one in memory.
+def readable(text: str, encoding: str = UTF8) -> str:
+    """Return a text of `open_text`, with halves of characters joined that other programs wrote as bytes.
 
     Raises:
-        EncodingError: the stream is UTF-16 and was not said to be.
+        ValueError: a part of it could not be decoded; the message is the reason.
     """
-    number = 0
-    stream = as_utf8(stream, encoding)
-    while data := stream.readline(LONGEST_LINE):
-        number += 1
-        if number == 1 and data.startswith(UTF16_MARKS):
-            raise EncodingError(file, Foreign("utf-16", 1, data.decode("utf-16", "replace").strip()))
-        too_long = len(data) == LONGEST_LINE and not data.endswith(b"\n") and _skip_rest(stream)
-        yield Line(number, data.removeprefix(_BOM) if number == 1 else data, too_long, encoding)
-
-
-def _skip_rest(stream: BinaryIO) -> bool:
-    """Read on to the end of the line and return whether more than the line end was left."""
-    rest = stream.readline(LONGEST_LINE)
-    more = rest not in (b"", b"\n", b"\r\n")
-    while rest and not rest.endswith(b"\n"):
-        rest = stream.readline(LONGEST_LINE)
-    return more
-
-
-def as_utf8(stream: BinaryIO, encoding: str) -> BinaryIO:
-    """Return a stream of the same text in UTF-8; what cannot be decoded becomes bytes that are not UTF-8."""
-    return stream if codecs.lookup(encoding).name == UTF8 else io.BufferedReader(_Recoded(stream, encoding), _BLOCK)
-
-
-class _Recoded(io.RawIOBase):
-    """The bytes of a stream, decoded and written again in UTF-8."""
-
-    def __init__(self, stream: BinaryIO, encoding: str) -> None:
-        self._stream = stream
-        self._decoder = codecs.getincrementaldecoder(encoding)(_UNREADABLE)
-        self._left = b""
-        self._ended = False
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: "WriteableBuffer", /) -> int:
-        while not self._left and not self._ended:
-            data = self._stream.read(_BLOCK)
-            self._ended = not data
-            self._left = self._decoder.decode(data, final=self._ended).encode(UTF8, "surrogatepass")
-        room = memoryview(buffer)
-        size = min(len(room), len(self._left))
-        room[:size], self._left = self._left[:size], self._left[size:]
-        return size
-
-
-def _is_utf8(line: bytes) -> bool:
+    bad = None if text.isascii() else _UNDECODED.search(text)
+    if bad is None:
+        return text
+    place = f"at position {bad.start() + 1}"
+    if codecs.lookup(encoding).name != UTF8:
+        raise ValueError(f"not {encoding}: the character {place}; correct it, or name another encoding")
     try:
-        line.decode(UTF8, "surrogatepass")
-    except UnicodeDecodeError:
-        return False
-    return True
+        halves = text.encode(UTF8, _BYTES).decode(UTF8, "surrogatepass")
+    except UnicodeError:
+        byte = f"byte 0x{ord(bad[0]) & 0xFF:02x} {place}"
+        raise ValueError(f"not UTF-8: {byte}; correct it, or name the file's encoding") from None
+    return halves.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -58,11 +58,6 @@ class FieldNames:
         """Return the text's field, or None if there is none."""
         return _find(self.text, TEXT_FIELDS, self.spare_text, tuple(names))
 
-    def text_of(self, values: Mapping[str, object]) -> object:
-        """Return what the text's field holds; None where there is none."""
-        keys = keys_to(values, self.find_text(values))
-        return value_at(values, keys) if keys else None
-
     def find_title(self, names: Iterable[str]) -> str | None:
         """Return the field of a title that goes before the text, or None if there is none."""
         title = _usual(TITLE_FIELDS, tuple(names))
@@ -83,12 +78,12 @@ class FieldNames:
         """
         shown = ", ".join(repr(column) for column in columns if column)
 
-        def has(name: str | None) -> bool:
-            return name in columns or (nested and _find(name, (), "", tuple(columns)) is not None)
+        def lacks(name: str) -> bool:
+            return name not in columns and not (nested and any(name.startswith(f"{column}.") for column in columns))
 
-        if self.id and not has(self.id):
+        if self.id and lacks(self.id):
             raise InputError(f"{file} has no column {self.id!r}.", hint=f"--id-field takes one of: {shown}.")
-        if self.text_needed and not (has(self.text) if self.text else self.find_text(columns)):
+        if self.text_needed and (lacks(self.text) if self.text else not self.find_text(columns)):
             missing = f"no column {self.text!r}" if self.text else "no text column"
             raise InputError(f"{file} has {missing}.", hint=f"Name one with --text-field: {shown}.")
 
@@ -132,19 +127,17 @@ def without(values: Mapping[str, object], keys: Sequence[str]) -> dict[str, obje
 
 
 def _find(named: str | None, usual: tuple[str, ...], spare: str, names: tuple[str, ...]) -> str | None:
-    if named:
-        path = any(named.startswith(f"{name}.") for name in names)
-        return named if named in names or path else None
-    return _usual(usual, names) or (spare if spare and _find(spare, (), "", names) else None)
+    first = named or _usual(usual, names) or spare
+    here = first in names or any(first.startswith(f"{name}.") for name in names)
+    return first if first and here else None
 
 
 @lru_cache(maxsize=4096)
 def _usual(usual: tuple[str, ...], names: tuple[str, ...]) -> str | None:
     """Return the first of the usual names that is there, preferably as it is and else in another case."""
     folded = {name.casefold(): name for name in reversed(names)}
-    return next((name for name in usual if name in names), None) or next(
-        (folded[name] for name in usual if name in folded), None
-    )
+    as_it_is = (name for name in usual if name in names)
+    return next(as_it_is, None) or next((folded[name] for name in usual if name in folded), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +169,7 @@ def recognise(rows: Sequence[Mapping[str, object]]) -> Columns:
     columns: dict[str, list[object]] = {}
     for row in rows:
         for name, value in row.items():
-            columns.setdefault(name, []).extend([] if value is None else [value])
+            columns.setdefault(name, []).extend([] if value is None or value == "" else [value])
     roles: dict[str, str] = {}
     for role, fits in _FITS.items():
         named = (name for known in _NAMES[role].split() for name in columns if _plain_name(name) == known)
@@ -193,6 +186,11 @@ def recognise(rows: Sequence[Mapping[str, object]]) -> Columns:
 def is_named(name: str, role: str) -> bool:
     """Return whether a field's name is a usual one of a role of `Columns`."""
     return _plain_name(name) in _NAMES[role].split()
+
+
+def is_usual(name: str) -> bool:
+    """Return whether a field's name is a usual one of any role."""
+    return any(is_named(name, role) for role in _NAMES)
 
 
 def is_dated(name: str) -> bool:

@@ -1,24 +1,17 @@
-"""One JSON object that holds many records: under keys, as a list somewhere inside, or as columns.
+"""One JSON object that holds many records: under keys, as a list somewhere inside, or as columns."""
 
-The shape is found in a first pass. Columns are written to temporary files, one each, and read side by side.
-"""
-
-import json
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
-from itertools import zip_longest
-from typing import IO, BinaryIO, Literal, TypeAlias, cast
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain, islice, repeat
+from typing import Any, Literal, TypeAlias
 
 from retriever.core.errors import InputError
-from retriever.corpus.encodings import UTF8, as_utf8
-from retriever.corpus.fields import is_named
-from retriever.corpus.json_values import Cursor, Node, with_id
-from retriever.corpus.rows import Row
+from retriever.corpus.fields import FieldNames, is_named, is_usual, value_at
+from retriever.corpus.rows import Row, kind_of
 
 Kind: TypeAlias = Literal["list", "keyed", "columns", "split", "table"]
-_ROLES = ("text", "stars", "date", "id", "product", "category")
+Object: TypeAlias = Mapping[str, object]
+_LOOKED_AT = 30  # members by which a shape is recognised
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,171 +38,134 @@ class Shape:
             "table": f"one object: the rows are the list in {'.'.join((*self.path, 'data'))!r}, with the index as ids",
         }[self.kind]
 
+    def rows(self, whole: Object, file: str) -> Iterator[Row]:
+        """Yield the rows of the object, each with its number as its line.
 
-def find_shape(stream: BinaryIO, encoding: str, file: str) -> Shape | None:
-    """Return the shape of a stream of JSON that is one object of many records; None of any other.
+        Raises:
+            InputError: its columns do not have the same rows.
+        """
+        held: Any = value_at(whole, self.path)
+        for number, (key, item) in enumerate(self._keyed(held, file), start=1):
+            value = {"text": item} if isinstance(item, str) else item
+            if isinstance(value, dict):
+                has_key = isinstance(key, str | int) and not FieldNames().find_id(value)
+                yield Row(number, value, {"id": str(key), **value} if has_key else value)
+            elif self.kind != "keyed":
+                yield Row(number, str(value), problem=f"not a JSON object but {kind_of(value)}")
+
+    def _keyed(self, held: Any, file: str) -> Iterable[tuple[object, object]]:  # noqa: ANN401 - JSON of that shape
+        """Return every row with the key that is its id, or None."""
+        if self.kind == "columns":
+            return _rows_of_columns(held, file)
+        if self.kind == "split":
+            names = list(map(str, held["columns"]))
+            rows = (dict(zip(names, row, strict=False)) if isinstance(row, list) else row for row in held["data"])
+            return zip(chain(held.get("index", ()), repeat(None)), rows, strict=False)
+        if self.kind == "table":
+            index = held["schema"]["primaryKey"][0]
+            return ((row.get(index), {name: row[name] for name in row if name != index}) for row in held["data"])
+        return held.items() if self.kind == "keyed" else ((None, item) for item in held)
+
+
+def find_shape(whole: Object, file: str, path: tuple[str, ...] = ()) -> Shape | None:
+    """Return the shape of an object of many records; None of any other.
 
     Raises:
         InputError: it holds several lists of records.
     """
-    cursor, root = Cursor(as_utf8(stream, encoding)), Node()
-    if cursor.peek() != "{":
+    if _is_record(whole):
         return None
-    with suppress(ValueError, RecursionError):  # what was read up to there tells the shape
-        cursor.summary(root)
-        if cursor.peek():
-            return None
-    return _shape(root, (), file)
-
-
-def read_shaped(stream: BinaryIO, encoding: str, shape: Shape, file: str) -> Iterator[Row]:
-    """Yield the rows of one object.
-
-    Raises:
-        InputError: its columns do not have the same rows.
-    """
-    cursor = Cursor(as_utf8(stream, encoding))
-    try:
-        cursor.enter(shape.path)
-        if shape.kind in ("list", "keyed"):
-            yield from cursor.items() if shape.kind == "list" else cursor.keyed()
-        elif shape.kind == "table":
-            yield from _rows_of_table(cursor)
-        else:
-            with ExitStack() as stack:
-                yield from _rows_of_columns(cursor, stack) if shape.kind == "columns" else _rows_of_cells(cursor, stack)
-    except ValueError as error:
-        raise InputError(f"{file} is no JSON that can be read: {error}.", hint="Was it written completely?") from error
-
-
-def _shape(node: Node, path: tuple[str, ...], file: str) -> Shape | None:
-    lists = {name: member for name, member in node.members.items() if member.kind == "list" and member.size}
-    objects = {name: member for name, member in node.members.items() if member.kind == "object" and member.size}
-    if node.is_record:
-        return None
-    if {"columns", "data"} <= {*lists} and lists["data"].kinds["list"]:
+    members = dict(islice(whole.items(), _LOOKED_AT))
+    lists = {name: member for name, member in members.items() if isinstance(member, list) and member}
+    objects = {name: member for name, member in members.items() if isinstance(member, dict) and member}
+    first = lists.get("data", [None])[0]
+    key = value_at(whole, ("schema", "primaryKey"))
+    if isinstance(first, list) and "columns" in lists:
         return Shape("split", path)
-    schema = node.members.get("schema", Node()).members.get("primaryKey")
-    if "data" in lists and lists["data"].kinds["object"] and schema and schema.kind == "list" and schema.size == 1:
+    if isinstance(first, dict) and isinstance(key, list) and len(key) == 1:
         return Shape("table", path)
-    if len(lists) == len(node.members) and _are_parallel(lists):
+    if len(lists) == len(members) and len(set(map(len, lists.values()))) == 1 and any(map(_is_flat, lists.values())):
         return Shape("columns", path)
-    records = [name for name, inner in lists.items() if inner.kinds["object"]]
-    if not records and _are_rows_or_columns(objects, node):
+    records = [name for name, items in lists.items() if any(isinstance(item, dict) for item in items)]
+    if not records and _are_rows_or_columns(objects, members):
         return Shape("columns" if _are_columns(objects) else "keyed", path)
     inside = [Shape("list", (*path, name)) for name in records]
     if len(inside) != 1:  # an envelope has one list of records, whatever else
-        inside += [shape for name, inner in objects.items() if (shape := _shape(inner, (*path, name), file))]
-    inside = inside or [Shape("list", (*path, name)) for name, inner in lists.items() if inner.kinds["words"] > 1]
-    if len(with_texts := [held for held in inside if _holds_records(node, held.path[len(path) :])]) == 1:
+        shapes = (find_shape(inner, file, (*path, name)) for name, inner in objects.items())
+        inside += [shape for shape in shapes if shape]
+    texts = (name for name, items in lists.items() if sum(map(_has_words, items)) > 1)
+    inside = inside or [Shape("list", (*path, name)) for name in texts]
+    held = {shape: _members(value_at(whole, shape.path[len(path) :])) for shape in inside}
+    with_texts = [shape for shape in inside if any(map(_is_record, held[shape]))]
+    if len(with_texts) == 1:
         return with_texts[0]
     if len(inside) > 1:
-        raise InputError(
-            f"{file} is one object with several lists: {', '.join(repr('.'.join(held.path)) for held in inside)}.",
-            hint="Write each to a file of its own, one object a line.",
-        )
-    return inside[0] if inside else Shape("keyed", path) if _holds_texts(node) else None
+        names = ", ".join(repr(".".join(shape.path)) for shape in inside)
+        hint = "Write each to a file of its own, one object a line."
+        raise InputError(f"{file} is one object with several lists: {names}.", hint=hint)
+    return inside[0] if inside else Shape("keyed", path) if _holds_texts(whole) else None
 
 
-def _are_parallel(lists: Mapping[str, Node]) -> bool:
-    """Return whether lists are the columns of a table."""
-    return len({inner.size for inner in lists.values()}) == 1 and any(inner.flat for inner in lists.values())
+def _members(value: object) -> list[object]:
+    """Return the first members of an object or a list; none of other values."""
+    members = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return list(islice(members, _LOOKED_AT))
 
 
-def _are_rows_or_columns(objects: Mapping[str, Node], node: Node) -> bool:
+def _is_flat(value: object) -> bool:
+    """Return whether a value has members and none of them holds others."""
+    members = _members(value)
+    return bool(members) and not any(isinstance(member, dict | list) for member in members)
+
+
+def _is_record(value: object) -> bool:
+    """Return whether an object has a text of its own."""
+    named = islice(value.items(), _LOOKED_AT) if isinstance(value, dict) else ()
+    return any(is_named(name, "text") and isinstance(member, str) for name, member in named)
+
+
+def _has_words(value: object) -> bool:
+    return isinstance(value, str) and " " in value.strip()
+
+
+def _are_rows_or_columns(objects: Mapping[str, Object], members: Object) -> bool:
     """Return whether objects are the rows of a table, or its columns, and not parts of one record."""
-    if sum(inner.is_record for inner in objects.values()) > 1:
+    if sum(map(_is_record, objects.values())) > 1:
         return True
-    alike = len(objects) > 1 and len({frozenset(inner.members) for inner in objects.values()}) == 1
-    plain = all(inner.flat or inner.is_record for inner in objects.values())
-    return bool(objects) and len(objects) == len(node.members) and (plain or alike)
+    alike = len(objects) > 1 and len({frozenset(inner) for inner in objects.values()}) == 1
+    plain = all(_is_flat(inner) or _is_record(inner) for inner in objects.values())
+    return bool(objects) and len(objects) == len(members) and (plain or alike)
 
 
-def _holds_records(node: Node, path: Sequence[str]) -> bool:
-    """Return whether members of what some keys lead to have texts of their own."""
-    for key in path:
-        node = node.members[key]
-    return any(member.is_record for member in node.members.values())
-
-
-def _holds_texts(node: Node) -> bool:
+def _holds_texts(whole: Object) -> bool:
     """Return whether the members of an object are texts, most of several words, under keys that name no fields."""
-    words = node.kinds["words"]
-    return 2 < node.size < 2 * words and words + node.kinds["text"] == node.size and not _name_fields(node.members)
+    texts = all(isinstance(member, str) for member in whole.values())
+    return texts and 2 < len(whole) < 2 * sum(map(_has_words, whole.values())) and not _name_fields(whole)
 
 
-def _are_columns(objects: Mapping[str, Node]) -> bool:
+def _are_columns(objects: Mapping[str, Object]) -> bool:
     """Return whether objects are the columns of a table, with a member a row, and not its rows."""
     inner = next(iter(objects.values()))
-    if _name_fields(inner.members) != _name_fields(objects):
+    if _name_fields(inner) != _name_fields(objects):
         return _name_fields(objects)
-    if all(map(str.isdecimal, inner.members)) != all(map(str.isdecimal, objects)):
-        return all(map(str.isdecimal, inner.members))
-    return inner.size > len(objects)
+    if all(map(str.isdecimal, inner)) != all(map(str.isdecimal, objects)):
+        return all(map(str.isdecimal, inner))
+    return len(inner) > len(objects)
 
 
-def _name_fields(names: Mapping[str, Node]) -> bool:
-    return any(is_named(name, role) for name in names for role in _ROLES)
+def _name_fields(names: Mapping[str, object]) -> bool:
+    return any(map(is_usual, islice(names, _LOOKED_AT)))
 
 
-def _rows_of_columns(cursor: Cursor, stack: ExitStack) -> Iterator[Row]:
-    """Yield the rows of columns, each of which is written to a temporary file first."""
-    columns: dict[str, IO[str]] = {}
-    keys: IO[str] | None = None
-    for name in cursor.members():
-        column = columns[str(name)] = _spool(stack)
-        labels = _spool(stack)
-        for label in cursor.members():
-            labels.write(json.dumps(label) + "\n")
-            column.write(json.dumps(cursor.value()) + "\n")
-        labels.seek(0)
-        column.seek(0)
-        keys = keys or labels
-        if keys is not labels and any(label != key for label, key in zip_longest(labels, keys)):
-            raise ValueError(f"the column {name!r} has other rows than the one before it")
-        keys.seek(0)
-    for number, (label, *cells) in enumerate(zip(keys or (), *columns.values(), strict=True), start=1):
-        values = dict(zip(columns, map(json.loads, cells), strict=True))
-        key = json.loads(label)
-        yield Row(number, values, with_id(key, values) if isinstance(key, str) else values)
-
-
-def _rows_of_cells(cursor: Cursor, stack: ExitStack) -> Iterator[Row]:
-    """Yield the rows of ``{"columns": [...], "index": [...], "data": [[...], ...]}``."""
-    names: list[str] = []
-    index: Sequence[object] = ()
-    cells = _spool(stack)
-    for name in cursor.members():
-        if name == "columns":
-            names = [str(column) for column in cast("list[object]", cursor.value())]
-        elif name == "index":
-            index = cast("list[object]", cursor.value())
-        elif name == "data":
-            for _ in cursor.members():
-                cells.write(json.dumps(cursor.value()) + "\n")
-        else:
-            cursor.summary()
-    cells.seek(0)
-    for number, line in enumerate(cells):
-        values = dict(zip(names, json.loads(line), strict=False))
-        key = index[number] if number < len(index) else None
-        yield Row(number + 1, values, with_id(str(key), values) if isinstance(key, str | int) else values)
-
-
-def _rows_of_table(cursor: Cursor) -> Iterator[Row]:
-    """Yield the rows of ``{"schema": {"primaryKey": ["index"], ...}, "data": [{...}, ...]}``."""
-    index = ""
-    for name in cursor.members():
-        if name == "schema":
-            index = cast("dict[str, list[str]]", cursor.value())["primaryKey"][0]
-        elif name == "data":
-            for row in cursor.items():
-                values = dict(row.values or {})
-                key = values.pop(index, None)
-                yield replace(row, values=with_id(str(key), values)) if isinstance(key, str | int) else row
-        else:
-            cursor.summary()
-
-
-def _spool(stack: ExitStack) -> IO[str]:
-    return stack.enter_context(tempfile.TemporaryFile("w+", encoding=UTF8))
+def _rows_of_columns(columns: Mapping[str, Any], file: str) -> Iterator[tuple[object, Object]]:
+    """Yield the rows of columns that are lists, or objects with a member a row."""
+    labels = {
+        name: list(column) if isinstance(column, dict) else range(len(column)) for name, column in columns.items()
+    }
+    first = next(iter(labels.values()))
+    for name, others in labels.items():
+        if others != first:
+            problem = f"the column {name!r} has other rows than the one before it"
+            raise InputError(f"{file}: {problem}.", hint="Was it written completely?")
+    for label in first:
+        yield label if isinstance(label, str) else None, {name: column[label] for name, column in columns.items()}

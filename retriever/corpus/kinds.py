@@ -3,10 +3,10 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from retriever.corpus.fields import counts_days, is_dated, is_named
-from retriever.corpus.values import is_missing, number_date, says_stars, star_value, written_date
+from retriever.corpus.values import WrittenDate, is_missing, number_date, says_stars, star_value, written_date
 
 Convert = Callable[[object], object]
 
@@ -38,24 +38,22 @@ class ColumnSurvey:
     Args:
         name: the field's name, which makes ratings and dates likelier.
         cells: whether the values are cells of a table, which are texts until they are known to be numbers.
+        quoted: whether the file tells by quotes that the numbers in the column are texts.
         role: ``stars`` or ``date`` where a person said that the column holds those.
     """
 
-    def __init__(self, name: str, *, cells: bool, role: str = "") -> None:
+    def __init__(self, name: str, *, cells: bool, quoted: bool = False, role: str = "") -> None:
         self.name = name
-        self.role = role
-        self.filled = 0  # values that are there, missing ones not counted
         self.missing: dict[str, None] = {}  # words that stand for a missing value where numbers are expected
-        self.quoted = False  # whether the file tells by quotes that the numbers in it are texts
         self.dates = DateSurvey(is_dated(name) or role == "date", days=counts_days(name) or role == "date")
-        self._cells = cells
+        self._cells, self._quoted, self._role = cells, quoted, role
         self._named_stars = is_named(name, "stars") or role == "stars"
-        self._numbers = cells
-        self._seen_number = False
-        self._not_plain = ""  # the first value that is like a number and would not read back
-        self._like_numbers = 0
-        self._typed = 0  # values that are numbers already
-        self._truths: set[str] | None = set() if cells else None
+        self._filled = self._typed = (
+            0  # values that are there, missing ones not counted; those that are numbers already
+        )
+        self._numbers = self._like_numbers = 0  # cells that read back as numbers, and such that do not
+        self._not_plain = ""  # the first of those that do not
+        self._truths: set[str] = set()
         self._stars = self._says_stars = self._star_texts = 0
         self._looks_further = True
 
@@ -72,68 +70,55 @@ class ColumnSurvey:
             if isinstance(value, str) and is_missing(value, number=True):
                 self.missing[value.strip()] = None
                 continue
-            self.filled += count
+            self._filled += count
             self._typed += 0 if isinstance(value, str) else count
-            if self._cells and isinstance(value, str):
-                self._see_cell(value.strip(), count)
+            if self._cells:
+                self._see_cell(str(value).strip(), count)
             if self._looks_further:
                 self._see_written(value, count)
         best = max(self._stars, self._says_stars, self.dates.read)
-        if self.filled > _ENOUGH and best < _HOPELESS * self.filled and not self.role:
+        if self._filled > _ENOUGH and best < _HOPELESS * self._filled and not self._role:
             self._looks_further = False
 
     def _see_cell(self, cell: str, count: int) -> None:
-        if self._truths is not None:
-            self._truths = self._truths | {cell} if len(self._truths) < 2 or cell in self._truths else None
-        if not self._numbers and self._like_numbers < self.filled - count:  # text for certain
+        if len(self._truths) < 3:
+            self._truths.add(cell)
+        if self._numbers + self._like_numbers < self._filled - count:  # text for certain
             return
         if reads_back(cell):
-            self._seen_number = True
+            self._numbers += count
+        elif _LIKE_NUMBER.fullmatch(cell):
             self._like_numbers += count
-        else:
-            self._numbers = False
-            if _LIKE_NUMBER.fullmatch(cell):
-                self._like_numbers += count
-                self._not_plain = self._not_plain or cell
+            self._not_plain = self._not_plain or cell
 
     def _see_written(self, value: str | float, count: int) -> None:
-        self._stars += count * (star_value(value) is not None)
+        if star_value(value) is not None:
+            self._stars += count
+            self._star_texts += count * (self._named_stars and isinstance(value, str))
         self._says_stars += count * says_stars(value)
-        self._star_texts += count * (self._named_stars and isinstance(value, str) and star_value(value) is not None)
         self.dates.see(value, count)
 
     def kind(self) -> Kind:
         """Return the kind that all values seen have."""
-        kind = self._plain_kind() or self._written_kind() or self._text_kind()
-        if kind.convert is None and self._typed and self._typed == self.filled and self.missing and not self._cells:
-            return replace(kind, convert=_present)
-        return kind
-
-    def _plain_kind(self) -> Kind | None:
-        """Return the kind of cells that are plainly numbers or truth values."""
-        if not self._cells or not self.filled:
-            return None
         if self._truths and any(self._truths <= words for words in _TRUTHS):
             return Kind(_truth)
-        if self._numbers and self._seen_number and not self.dates.are_seconds(self.filled):
-            return Kind(note=f"{self.name!r} is text, as its quotes say") if self.quoted else Kind(number)
-        return None
+        if 0 < self._numbers == self._filled and self.dates.seconds < self._filled:
+            return Kind(note=f"{self.name!r} is text, as its quotes say") if self._quoted else Kind(number)
+        if self._looks_further and (kind := self._written_kind()):
+            return kind
+        if self._not_plain and self._numbers + self._like_numbers == self._filled:
+            return Kind(note=f"{self.name!r} is text, as {self._not_plain!r} is not a number's plain form")
+        only_numbers = 0 < self._typed == self._filled and not self._cells
+        return Kind(_present if only_numbers and self.missing else None)
 
     def _written_kind(self) -> Kind | None:
-        if not self._looks_further or not self.filled:
-            return None
+        """Return the kind of ratings or dates."""
         stars = self._stars if self._named_stars else self._says_stars
         changes = self._cells or self._star_texts or self._says_stars
-        if changes and stars and (stars >= _SHARE * self.filled or self.role == "stars"):
+        if changes and stars and (stars >= _SHARE * self._filled or self._role == "stars"):
             return Kind(_stars, f"{self.name!r} read as stars")
-        if (self.dates.changes or self.missing) and (self.dates.read >= _SHARE * self.filled or self.role == "date"):
-            return self.dates.kind(self.name)
-        return None
-
-    def _text_kind(self) -> Kind:
-        if self._not_plain and self._like_numbers == self.filled:
-            return Kind(note=f"{self.name!r} is text, as {self._not_plain!r} is not a number's plain form")
-        return Kind()
+        dates = self.dates.read >= _SHARE * self._filled or self._role == "date"
+        return self.dates.kind(self.name) if self._filled and dates and (self.dates.changes or self.missing) else None
 
 
 class DateSurvey:
@@ -145,39 +130,32 @@ class DateSurvey:
     """
 
     def __init__(self, dated: bool, *, days: bool = False) -> None:
-        self.read = 0
-        self.order: bool | None = None
+        self.read = self.seconds = 0  # dates, and those in digits alone
         self.changes = False
+        self.order: bool | None = None  # as other columns say
         self._dated, self._days = dated, days
-        self._seconds = 0
         self._first = {True: 0, False: 0}  # dates that tell that the day comes first, or the month
         self._dotted = self._open = 0
         self._example = ""
 
     def see(self, value: str | float, count: int) -> None:
         """See a value that occurs some times."""
-        if not isinstance(value, str) or _DIGITS.fullmatch(value.strip()):
-            if self._dated and number_date(value, days=self._days):
-                self._seconds += count
-                self.read += count
-                self.changes = True
-            return
-        written = written_date(value)
-        if written is None or (written.loose and not self._dated):
+        written = self._written(value)
+        if written is None:
             return
         self.read += count
+        if isinstance(written, str):
+            self.seconds += count
+            self.changes = True
+            return
         self.changes |= written.plain != value
         if written.day_first is not None:
             self._first[written.day_first] += count
         elif written.mark:
             self._open += count
-            self._example = self._example or value
-        elif re.match(r"\s*\d{1,2}\.\s?\d", value):
+            self._example = self._example or str(value)
+        elif re.match(r"\s*\d{1,2}\.\s?\d", str(value)):
             self._dotted += count
-
-    def are_seconds(self, filled: int) -> bool:
-        """Return whether all of so many values are seconds since 1970."""
-        return 0 < self._seconds == filled
 
     @property
     def undecided(self) -> bool:
@@ -187,11 +165,9 @@ class DateSurvey:
     @property
     def day_first(self) -> bool | None:
         """Whether the day comes first in this column; None where the column does not tell, or contradicts itself."""
-        if self.order is not None:
+        if self.order is not None or all(self._first.values()):
             return self.order
-        if self._first[True] and self._first[False]:
-            return None
-        if self._first[True] or self._first[False]:
+        if any(self._first.values()):
             return bool(self._first[True])
         return True if self._dotted else None
 
@@ -199,11 +175,26 @@ class DateSurvey:
         """Return the kind of the column of that name."""
         if self.undecided:
             note = f"{name!r}: day or month first is not clear, so that dates like {self._example!r} stay as they are"
-        else:
-            order = {True: " (day first)", False: " (month first)", None: ""}[self.day_first]
-            note = f"{name!r} read as date{order if self._open or any(self._first.values()) else ''}"
-            note = note if self.changes else ""
-        return Kind(date_reader(self.day_first, dated=self._dated, days=self._days), note)
+            return Kind(self._iso, note)
+        order = {True: " (day first)", False: " (month first)", None: ""}[self.day_first]
+        note = f"{name!r} read as date{order if self._open or any(self._first.values()) else ''}"
+        return Kind(self._iso, note if self.changes else "")
+
+    def _written(self, value: str | float) -> WrittenDate | str | None:
+        """Return a date, or as ISO has it where it is digits alone; None where the value is none in this column."""
+        if isinstance(value, str) and not _DIGITS.fullmatch(value.strip()):
+            written = written_date(value)
+            return written if written and (self._dated or not written.loose) else None
+        return number_date(value, days=self._days) if self._dated else None
+
+    def _iso(self, value: object) -> object:
+        """Return a date as ISO has it; a value that is none stays, a missing one is None."""
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            return value
+        written = self._written(value)
+        if isinstance(written, WrittenDate):
+            return written.iso(day_first=self.day_first) or value
+        return written or _present(value)
 
 
 def settle_orders(columns: Sequence[ColumnSurvey]) -> None:
@@ -216,10 +207,8 @@ def settle_orders(columns: Sequence[ColumnSurvey]) -> None:
 
 def reads_back(cell: str) -> bool:
     """Return whether a cell is a number that is written again with the same characters: not 2.10, 01234, 1e5, +1."""
-    match = _NUMBER.fullmatch(cell)
-    if not match or len(cell) > _MOST_DIGITS or cell == "-0":
-        return False
-    return match[1] is None or repr(float(cell)) == cell
+    match = _NUMBER.fullmatch(cell) if len(cell) <= _MOST_DIGITS and cell != "-0" else None
+    return match is not None and (match[1] is None or repr(float(cell)) == cell)
 
 
 def number(value: object) -> object:
@@ -230,29 +219,12 @@ def number(value: object) -> object:
     return float(cell) if "." in cell else int(cell)
 
 
-def date_reader(day_first: bool | None, *, dated: bool, days: bool = False) -> Convert:
-    """Return what reads a value as a date as ISO has it; a value that is none stays, a missing one is None."""
-
-    def read(value: object) -> object:
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            return value
-        if not isinstance(value, str) or _DIGITS.fullmatch(value.strip()):
-            return (number_date(value, days=days) if dated else None) or value
-        written = written_date(value)
-        if written is None or (written.loose and not dated):
-            return _present(value)
-        return written.iso(day_first=day_first) or value
-
-    return read
-
-
 def _present(value: object) -> object:
     return None if isinstance(value, str) and is_missing(value, number=True) else value
 
 
 def _truth(value: object) -> object:
-    word = str(value).strip().lower()
-    return word == "true" if word in ("true", "false") else None
+    return {"true": True, "false": False}.get(str(value).strip().lower())
 
 
 def _stars(value: object) -> object:

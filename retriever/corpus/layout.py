@@ -5,11 +5,11 @@ rows: the questions in full, sub-headings of questions with several columns, Qua
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import count, islice
 
-from retriever.corpus.fields import is_date, is_named
+from retriever.corpus.fields import is_date, is_named, is_usual
 from retriever.corpus.kinds import reads_back
 from retriever.corpus.values import is_missing
 
@@ -17,17 +17,16 @@ _MOST_BEFORE, _MOST_LABELS = 20, 3  # lines before the header; header rows behin
 _CONTRADICTED = 3  # columns of values alone in which a row has texts
 _PROSE = 3  # words
 _IMPORT_ID = '{"ImportId"'
-_ROLES = ("id", "text", "stars", "date", "product", "category")
 
 
 @dataclass(slots=True)
 class Record:
-    """One record of a table: its first and its last line, its cells or why it has none, and its bytes."""
+    """One record of a table: its first and its last line, its cells or why it has none, and its text."""
 
     line: int
     end: int
     cells: list[str]
-    raw: bytes | str = b""
+    raw: str = ""
     problem: str = ""
 
 
@@ -50,12 +49,12 @@ class Layout:
     notes: list[str] = field(default_factory=list)
 
 
-def find_layout(records: Sequence[Record], *, known: Callable[[str], bool], raw: bool = False) -> Layout:
+def find_layout(records: Sequence[Record], *, known: Collection[str | None], raw: bool = False) -> Layout:
     """Find the layout of a table.
 
     Args:
         records: its beginning.
-        known: whether a name is that of a field somebody asked for.
+        known: names of fields somebody asked for.
         raw: whether the first record is the header, and everything behind it rows.
     """
     notes: list[str] = []
@@ -73,7 +72,8 @@ def find_layout(records: Sequence[Record], *, known: Callable[[str], bool], raw:
     rows = [record.cells for record in filled]
     if not raw and _has_no_header(rows, known):
         names = tuple(f"column {number}" for number in range(1, len(rows[0]) + 1))
-        notes.append(f"no header: the columns are called {names[0]!r} to {names[-1]!r}")
+        called = f"columns are called {names[0]!r} to {names[-1]!r}" if names[1:] else f"column is called {names[0]!r}"
+        notes.append(f"no header: the {called}")
         return Layout(before, 0, names, None, notes)
     labels = 0 if raw else _label_rows(rows)
     if labels:
@@ -82,7 +82,7 @@ def find_layout(records: Sequence[Record], *, known: Callable[[str], bool], raw:
     return Layout(before, 1 + labels, names, filled[0], notes)
 
 
-def header_at(records: Sequence[Record], known: Callable[[str], bool]) -> int:
+def header_at(records: Sequence[Record], known: Collection[str | None]) -> int:
     """Return the number of the record that is the header: 0, but for lines of a report before it.
 
     Those have few cells, and the header has as many as most of the rows, names that are known or a blank line before.
@@ -117,16 +117,14 @@ def lacks_first_name(records: Sequence[Record]) -> bool:
     return any(numbers == [str(at) for at in range(start, start + len(rows))] for start in (0, 1))
 
 
-def _names_fields(cells: Sequence[str], known: Callable[[str], bool]) -> bool:
-    return any(known(cell.strip()) or any(is_named(cell, role) for role in _ROLES) for cell in cells if cell.strip())
+def _names_fields(cells: Sequence[str], known: Collection[str | None]) -> bool:
+    return any(cell.strip() in known or is_usual(cell) for cell in cells if cell.strip())
 
 
 def _label_rows(rows: Sequence[Sequence[str]]) -> int:
     """Return how many rows behind the header are header rows too."""
-    for number, row in enumerate(rows[1 : 1 + _MOST_LABELS], start=1):
-        if _has_import_ids(row):
-            return number
-    return int(len(rows) > 2 and len(rows[1]) == len(rows[0]) and (_sub_headings(rows) or _contradicts(rows)))
+    ids = next((number for number, row in enumerate(rows[: 1 + _MOST_LABELS]) if number and _has_import_ids(row)), 0)
+    return ids or int(len(rows) > 2 and len(rows[1]) == len(rows[0]) and (_sub_headings(rows) or _contradicts(rows)))
 
 
 def _has_import_ids(row: Sequence[str]) -> bool:
@@ -172,15 +170,16 @@ def is_value(cell: str) -> bool:
     return reads_back(cell.strip()) or is_date(cell)
 
 
-def _has_no_header(rows: Sequence[Sequence[str]], known: Callable[[str], bool]) -> bool:
+def _has_no_header(rows: Sequence[Sequence[str]], known: Collection[str | None]) -> bool:
     """Return whether the first row is like the others in every column, so that it names none.
 
-    One of its cells must be a number, a date or a word that comes again in its column, and one a text of several words.
+    One of its cells must be a number, a date or a word that comes again in its column, and one a text of several words;
+    of a single column the texts are enough, unless the first is a question.
     """
     first, rest = rows[0], [row for row in rows[1:] if len(row) == len(rows[0])]
     if len(rest) < 2 or not first[0].strip() or _names_fields(first, known):
         return False
-    same = prose = False
+    same, prose = len(first) == 1 and not first[0].rstrip().endswith(("?", ":")), False
     for cell, *below in zip(first, *rest, strict=True):
         filled = [text for text in below if text.strip() and not is_missing(text, number=True)]
         valued = 2 * sum(map(is_value, filled)) > len(filled)
@@ -206,17 +205,10 @@ def _named(header: Sequence[str], second: Sequence[str]) -> list[str]:
 def distinct(names: Sequence[str], notes: list[str] | None = None) -> tuple[str, ...]:
     """Return names of which one that appears again is numbered, and note which those are where notes are taken."""
     kept: list[str] = []
-    repeated: dict[str, None] = {}
     for name in names:
-        free = name
-        if name in kept:
-            repeated[name] = None
-            free = next(
-                numbered
-                for number in range(2, len(names) + 2)
-                if (numbered := f"{name} ({number})") not in {*kept, *names}
-            )
-        kept.append(free)
+        numbered = (f"{name} ({number})" for number in count(2))
+        kept.append(next(free for free in numbered if free not in {*kept, *names}) if name in kept else name)
+    repeated = dict.fromkeys(name for name, own in zip(names, kept, strict=True) if name != own)
     if repeated and notes is not None:
         notes.append(f"{', '.join(map(repr, repeated))} appears more than once: numbered from (2) on")
     return tuple(kept)

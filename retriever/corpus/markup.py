@@ -8,7 +8,6 @@ import html
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from html.entities import html5
 
 _INLINE = (
@@ -46,31 +45,8 @@ _ROUNDS = 3  # of decoding: what was escaped twice, and once more
 _SHARE = 0.01  # of a file's texts, and at least two, in which tags recur
 
 
-@dataclass(frozen=True, slots=True)
 class Markup:
-    """Which parts of HTML the texts of a file have.
-
-    Attributes:
-        entities: whether entities are decoded.
-        tags: whether tags are taken out.
-    """
-
-    entities: bool = False
-    tags: bool = False
-
-    def cleaned(self, text: str) -> str:
-        """Return a text without markup, blocks as lines and cells parted by a space; as it is where it has none."""
-        plain = _decoded(text) if self.entities else text
-        plain = _stripped(plain) if self.tags else plain
-        return text if plain == text else _tidy(plain)
-
-
-NO_MARKUP = Markup()
-"""Of a file whose texts stay as they are."""
-
-
-class MarkupSurvey:
-    """Sees the texts of a file and says which parts of HTML are markup in them.
+    """Sees the texts of a file, says which parts of HTML are markup in them, and cleans them.
 
     Entities are, unless as many texts speak of HTML as have some. Tags are if they recur, in a hundredth of the texts
     and in two at least, and more texts use them all than do not: to take out a tag that was meant loses more than to
@@ -94,10 +70,18 @@ class MarkupSurvey:
             self._unused += used != every
             self._about += _is_about_html(text, every)
 
-    def markup(self) -> Markup:
-        """Return which parts are markup."""
-        tags = self._tags >= max(2, _SHARE * self._total, self._unused + 1)
-        return Markup(self._entities > self._about, tags)
+    @property
+    def tags(self) -> bool:
+        """Whether tags are taken out."""
+        return self._tags >= max(2, _SHARE * self._total, self._unused + 1)
+
+    def cleaned(self, text: str) -> str:
+        """Return a text without markup, blocks as lines and cells parted by a space; as it is where it has none."""
+        if "&" not in text and "<" not in text:
+            return text
+        plain = _decoded(text) if self._entities > self._about else text
+        plain = _stripped(plain) if self.tags else plain
+        return text if plain == text else _tidy(plain)
 
 
 def _is_about_html(text: str, tags: Iterable[re.Match[str]]) -> bool:

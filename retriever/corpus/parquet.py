@@ -1,7 +1,7 @@
 """Parquet, read by DuckDB, which holds a few thousand rows in memory and gives nanoseconds without pandas."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     import duckdb
 
 _BATCH = 256
-_MEMORY = "4GB"  # of which a batch of reviews takes some megabytes
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "threads": 1,
-    "memory_limit": _MEMORY,
+    "memory_limit": "4GB",  # of which a batch of reviews takes some megabytes
     "temp_directory": "",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -32,13 +31,14 @@ class Parquet:
 
     Args:
         source: the file.
+        fields: which columns are texts, of which bytes are read as UTF-8.
 
     Raises:
         InputError: the file is no Parquet or is damaged, as the methods do.
     """
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    def __init__(self, source: Source, fields: FieldNames) -> None:
+        self._source, self._fields = source, fields
         self.notes: list[str] = []
         with self._opened() as (connection, path):
             counts = connection.execute("SELECT num_rows FROM parquet_file_metadata(?)", [path]).fetchall()
@@ -46,10 +46,10 @@ class Parquet:
             elements = connection.execute("SELECT name, num_children FROM parquet_schema(?)", [path]).fetchall()
         self.columns = distinct(list(_top_level(elements)), self.notes)
 
-    def rows(self, fields: FieldNames) -> Iterator[Row]:
-        """Yield every row; null means that a field is absent. Bytes of id, title and text are read as UTF-8."""
+    def rows(self) -> Generator[Row, None, None]:
+        """Yield every row; null means that a field is absent."""
         names = self.columns
-        as_text = [at for at, name in enumerate(names) if name in fields.as_text(names)]
+        as_text = [at for at, name in enumerate(names) if name in self._fields.as_text(names)]
         with self._opened() as (connection, path):
             result = connection.execute("SELECT * FROM read_parquet(?)", [path])
             batches = iter(partial(result.fetchmany, _BATCH), [])
@@ -70,21 +70,14 @@ class Parquet:
                 yield connection, re.sub(r"([\[*?])", r"[\1]", str(path))  # not a pattern of several files
         except (duckdb.Error, OSError, ValueError, OverflowError, MemoryError, RuntimeError) as error:
             reason = str(error).partition("\n")[0].replace(str(self._source.path.resolve()), self._source.name)
-            raise InputError(
-                f"{self._source.name} cannot be read as Parquet: {reason}.", hint="Copy or write it again."
-            ) from error
+            problem = f"{self._source.name} cannot be read as Parquet: {reason}."
+            raise InputError(problem, hint="Copy or write it again.") from error
 
 
 def _top_level(elements: list[tuple[str, int | None]]) -> Iterator[str]:
     """Yield the names of the columns, the children of the root of a schema that is listed depth first."""
-
-    def skip(at: int) -> int:
-        after = at + 1
-        for _ in range(elements[at][1] or 0):
-            after = skip(after)
-        return after
-
-    at = 1
-    while at < len(elements):
-        yield elements[at][0]
-        at = skip(at)
+    below = 0  # elements to come that are inside a column
+    for name, children in elements[1:]:
+        if below == 0:
+            yield name
+        below += (children or 0) - (below > 0)

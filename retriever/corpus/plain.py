@@ -106,12 +106,13 @@ class Plain:
             return _LEFT_OUT
         if type(value).__name__ in _MISSING:
             return None
-        write = next((write for kind, write in _WRITTEN.items() if isinstance(value, kind)), None)
-        write = write or (getattr(value, "tolist", None) and (lambda value: value.tolist()))
-        if write is None:
-            self._lose(place, f"{kind_of(value)}, which cannot be read")
-            return None
-        return self._value(write(value), place, 1)
+        for kind, write in _WRITTEN.items():
+            if isinstance(value, kind):
+                return self._value(write(value), place, 1)
+        if hasattr(value, "tolist"):  # of NumPy
+            return self._value(value.tolist(), place, 1)
+        self._lose(place, f"{kind_of(value)}, which cannot be read")
+        return None
 
     def _number(self, value: float | Decimal, place: str) -> object:
         if not math.isfinite(value):

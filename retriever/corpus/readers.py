@@ -6,31 +6,30 @@ recognised, and what is no corpus at all is refused.
 
 import zipfile
 import zlib
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, TypeAlias, cast
 
 from retriever.core.errors import InputError
 from retriever.core.types import JSON, BadRow, Document
+from retriever.corpus.cells import Cells
 from retriever.corpus.convert import Converter
 from retriever.corpus.delimited import Delimited
-from retriever.corpus.encodings import UTF8, EncodingError, as_utf8, find_foreign, find_utf16, require_encoding
 from retriever.corpus.fields import FieldNames
-from retriever.corpus.json_objects import Shape, find_shape, read_shaped
-from retriever.corpus.json_values import Cursor, begins_value
-from retriever.corpus.jsonl import is_json, is_lines, read_jsonl
+from retriever.corpus.json_files import JsonFile, is_json
 from retriever.corpus.parquet import Parquet
 from retriever.corpus.plain import Plain
 from retriever.corpus.rows import Notes, Reading, ReadingOptions, Row, first_of
 from retriever.corpus.sheets import open_sheets
 from retriever.corpus.sources import DELIMITERS, FORMATS, PARQUET, STDIN, Source
-from retriever.corpus.survey import SAMPLE, Interpretation, survey_rows
-from retriever.corpus.tables import DAMAGE, Table
+from retriever.corpus.survey import SAMPLE, Interpretation, survey
+from retriever.corpus.tables import Table
 
-_HEAD = 1 << 16  # bytes by which a format is recognised
+_HEAD = 1 << 16  # characters by which a format is recognised
+_Content: TypeAlias = Table | Parquet | JsonFile
 
 
 def read_documents(
@@ -93,10 +92,18 @@ def read_given(documents: Iterable[Document | BadRow]) -> Reading[Document | Bad
     """
     first, rest = first_of(documents, SAMPLE)
     metadata = (document.metadata for document in first if isinstance(document, Document))
-    interpretation = survey_rows(metadata, FieldNames(id="id", text="text"), ReadingOptions())
-    notes = Notes("documents", [note for note in interpretation.notes if note])
+    interpretation = survey(metadata, FieldNames(id="id", text="text"), ReadingOptions())
+    notes = Notes("documents", list(interpretation.notes))
     plain = Plain(notes.add)
-    return Reading((_interpreted(document, interpretation, plain) for document in chain(first, rest)), [notes])
+
+    def read(given: Document | BadRow) -> Document | BadRow:
+        if isinstance(given, BadRow):
+            return given
+        values = interpretation.interpreted(Row(given.line, "", given.metadata)).values or {}
+        metadata = cast("dict[str, JSON]", plain.fields(values))
+        return replace(given, id=plain.text(given.id), text=plain.text(given.text), metadata=metadata)
+
+    return Reading(map(read, chain(first, rest)), [notes])
 
 
 def read_fields(
@@ -138,7 +145,7 @@ def count_rows(paths: Sequence[str | Path]) -> int | None:
                 return None
             stream.seek(0)
             lines = 0 if suffix == PARQUET else max(0, _line_count(stream) - (suffix in DELIMITERS))
-        total += Parquet(Source(str(path))).count if suffix == PARQUET else lines
+        total += Parquet(Source(str(path)), FieldNames()).count if suffix == PARQUET else lines
     return total
 
 
@@ -151,16 +158,8 @@ def _line_count(stream: BinaryIO) -> int:
 
 def _documents(files: Sequence["_File"], converter: Converter) -> Iterator[Document | BadRow]:
     for file in files:
-        converter.begin_file(file.name, file.interpretation.fields, file.notes, file.interpretation.markup)
+        converter.begin_file(file.name, file.interpretation, file.notes)
         yield from map(converter.convert, file.rows())
-
-
-def _interpreted(given: Document | BadRow, interpretation: Interpretation, plain: Plain) -> Document | BadRow:
-    if isinstance(given, BadRow):
-        return given
-    values = interpretation.interpreted(Row(given.line, "", given.metadata)).values or {}
-    metadata = cast("dict[str, JSON]", plain.fields(values))
-    return replace(given, id=plain.text(given.id), text=plain.text(given.text), metadata=metadata)
 
 
 class _File:
@@ -174,36 +173,27 @@ class _File:
         self.name = name
         self.notes = Notes("standard input" if name == STDIN else name)
         self._fields, self._options = fields, options
-        self._table: Table | None = None
-        self._shape: Shape | None = None
-        named = None if encoding is None else require_encoding(encoding)
         with _input_errors(name):
-            self._source = Source(name)
-            self.notes.add(self._source.note)
-            self._encoding, self._format = UTF8, "sheet"
-            if self._source.is_parquet():
-                self._format, self._parquet = PARQUET, Parquet(self._source)
-            elif not self._source.is_sheet:
-                self._encoding = named or self._find_encoding()
-                self._format = self._find_format()
-            self.interpretation = self._survey()
-        for part in self.interpretation.notes if self._table is None else self._table.notes:
-            self.notes.add(part)
+            source = Source(name, encoding)
+            self._content = self._open(source)
+            self.interpretation = self._survey(self._content)
+        for note in [*source.notes, *self._content.notes, *self.interpretation.notes]:
+            self.notes.add(note)
 
     def rows(self) -> Generator[Row, None, None]:
         """Yield the file's rows; at least one, or `InputError`."""
         empty = True
         with _input_errors(self.name):
-            for row in self._parsed():
+            for row in self._content.rows():
                 empty = False
-                yield self.interpretation.interpreted(row)
+                yield row if isinstance(self._content, Table) else self.interpretation.interpreted(row)
         if empty:
             raise InputError(f"{self.name} has no rows.", hint="Was it written completely?")
 
     def require_good_row(self) -> None:
         """Raise `InputError` where no row can become a document."""
         converter = Converter(self._options)
-        converter.begin_file(self.name, self.interpretation.fields, Notes(self.name))
+        converter.begin_file(self.name, self.interpretation, Notes(self.name))
         first: BadRow | None = None
         with closing(self.rows()) as rows:
             for row in map(converter.convert, rows):
@@ -211,116 +201,48 @@ class _File:
                     return
                 first = first or row
         if first is not None:
-            raise InputError(
-                f"{self.name}: no row can be read; line {first.line}: {first.reason}.",
-                hint="Nothing was indexed of it.",
-            )
+            problem = f"{self.name}: no row can be read; line {first.line}: {first.reason}."
+            raise InputError(problem, hint="Nothing was indexed of it.")
 
-    def _find_encoding(self) -> str:
-        """Return UTF-16 where the content shows it, else UTF-8, which is checked."""
-        with closing(self._source.open()) as stream:
-            wide = find_utf16(stream.read(_HEAD))
-        if wide:
-            self.notes.add("read as UTF-16")
-            return wide
-        json_lines, foreign = self._source.suffix not in DELIMITERS, None
-        with suppress(EOFError, OSError, zlib.error), closing(self._source.open()) as stream:  # met again by the rows
-            foreign = find_foreign(stream, json_lines=json_lines)
-        if foreign:
-            raise EncodingError(self.name, foreign)
-        return UTF8
+    def _open(self, source: Source) -> _Content:
+        if source.is_parquet():
+            return Parquet(source, self._fields)
+        if source.is_sheet:
+            return self._table_of(open_sheets(source, self._options.sheet))
+        with closing(source.text()) as text:
+            head = text.read(_HEAD)
+        if source.suffix in DELIMITERS and not is_json(head):
+            known = {self._fields.id, self._fields.text}
+            return self._table_of([Delimited(source, known=known, raw=self._options.raw)])
+        content = JsonFile(source, head, raw=self._options.raw)
+        return self._table_of([Cells(content.lists)]) if content.has_lists else content
 
-    def _find_format(self) -> str:
-        """Return "lines", "values" or "object" of JSON, or "table"."""
-        with closing(self._source.open()) as stream:
-            head = stream.read(_HEAD).decode(self._encoding, "replace")
-        if self._source.suffix in DELIMITERS and not is_json(head):
-            return "table"
-        if not self._options.raw and is_json(head):
-            with closing(self._source.open()) as stream:
-                self._shape = find_shape(stream, self._encoding, self.name)
-        if self._shape:
-            self.notes.add(self._shape.note)
-            return "object"
-        return "lines" if is_lines(head) or not is_json(head) or not self._has_value() else "values"
+    def _table_of(self, candidates: Iterable[Cells | Delimited]) -> Table:
+        """Return the first table with a text column; where none is needed, else the first."""
+        tables: list[Table] = []
+        problems: list[InputError] = []
+        for records in candidates:
+            try:
+                tables.append(Table(records, self.name, self._fields, self._options))
+            except InputError as error:
+                problems.append(error)
+            else:
+                if tables[-1].has_text:
+                    return tables[-1]
+        if not tables:
+            raise next(iter(problems), InputError(f"{self.name} has no rows.", hint="Was it saved completely?"))
+        return tables[0]
 
-    def _has_value(self) -> bool:
-        """Return whether the JSON begins with a whole value, which may take more lines than one."""
-        if self._source.suffix == ".json":
-            return True
-        with closing(self._source.open()) as stream:
-            whole = begins_value(stream, self._encoding)
-        if whole:
-            self.notes.add("read as one JSON value after the other, not by lines")
-        return whole
-
-    def _survey(self) -> Interpretation:
-        if self._format in ("table", "sheet"):
-            self._table = self._find_table() if self._format == "table" else self._find_sheet()
-            return self._table.interpretation
+    def _survey(self, content: _Content) -> Interpretation:
+        if isinstance(content, Table):
+            return content.interpretation
         if self._options.raw:
             return Interpretation(self._fields)
-        with closing(self._parsed()) as rows:
-            interpretation = survey_rows(_whole(rows), self._fields, self._options)
-        if self._format == PARQUET:
-            interpretation.fields.check_columns(self.name, self._parquet.columns, nested=True)
-            interpretation = replace(interpretation, notes=[*self._parquet.notes, *interpretation.notes])
-        return interpretation
-
-    def _find_table(self) -> Table:
-        records = Delimited(
-            self._source.open,
-            self.name,
-            self._encoding,
-            DELIMITERS[self._source.suffix],
-            known=lambda name: name in (self._fields.id, self._fields.text),
-            raw=self._options.raw,
-        )
-        return Table(records, self.name, self._fields, self._options)
-
-    def _find_sheet(self) -> Table:
-        """Return the first sheet with a text column; where none is needed, else the first."""
-        first: Table | None = None
-        problem: InputError | None = None
-        for sheet in open_sheets(self._source, self._options.sheet):
-            try:
-                table = Table(sheet, self.name, self._fields, self._options)
-            except InputError as error:
-                problem = problem or error
-                continue
-            if table.has_text:
-                return table
-            first = first or table
-        if first is None:
-            raise problem or InputError(f"{self.name} has no rows.", hint="Was it saved completely?")
-        return first
-
-    def _parsed(self) -> Generator[Row, None, None]:
-        if self._table is not None:
-            yield from self._table.rows()
-        elif self._format == PARQUET:
-            yield from self._parquet.rows(self._fields)
-        else:
-            with closing(self._source.open()) as stream:
-                if self._shape is not None:
-                    yield from read_shaped(stream, self._encoding, self._shape, self.name)
-                elif self._format == "lines":
-                    yield from read_jsonl(stream, self.name, self._encoding)
-                else:
-                    yield from Cursor(as_utf8(stream, self._encoding)).values()
-
-
-def _whole(rows: Iterator[Row]) -> Iterator[Mapping[str, object]]:
-    """Yield the fields of good rows; damage behind the first one ends them; reading the rows reports it."""
-    empty = True
-    try:
-        for row in rows:
-            empty = False
-            if row.values is not None:
-                yield row.values
-    except DAMAGE:
-        if empty:
-            raise
+        with closing(content.rows()) as rows:
+            seen = survey((row.values for row in rows if row.values is not None), self._fields, self._options)
+        if isinstance(content, Parquet):
+            seen.fields.check_columns(self.name, content.columns, nested=True)
+        return seen
 
 
 @contextmanager

@@ -21,14 +21,7 @@ EXCERPT = 2000
 """Characters of a bad row that are kept."""
 
 Item = TypeVar("Item")
-_KINDS: dict[type, str] = {
-    bool: "a boolean",
-    int: "a number",
-    float: "a number",
-    str: "a string",
-    list: "a list",
-    Mapping: "an object",
-}
+_KINDS = {bool: "a boolean", int | float: "a number", str: "a string", list: "a list", Mapping: "an object"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +44,7 @@ class Row:
 
     def excerpt(self) -> str:
         """Return the beginning of the row as a report shows it."""
-        raw = self.raw
-        text = raw if isinstance(raw, bytes | str) else json.dumps(raw, ensure_ascii=False, default=str)
+        text = json.dumps(self.raw, ensure_ascii=False, default=str) if isinstance(self.raw, Mapping) else self.raw
         return raw_excerpt(text, EXCERPT)
 
 
@@ -136,13 +128,14 @@ def raw_excerpt(data: bytes | str, limit: int) -> str:
     if isinstance(data, bytes):
         text = data[: 4 * limit].decode("utf-8", "backslashreplace")
     else:
-        text = data[:limit].encode("utf-8", "backslashreplace").decode("utf-8")
+        try:
+            text = data[:limit].encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        except UnicodeEncodeError:
+            text = data[:limit].encode("utf-8", "backslashreplace").decode("utf-8")
     return text[:limit].rstrip("\r\n").replace("\0", "\\x00")
 
 
 def kind_of(value: object) -> str:
     """Return the name of a value's JSON type, with its article."""
-    if value is None:
-        return "null"
-    kind = next((kind for kind in _KINDS if isinstance(value, kind)), None)
-    return _KINDS[kind] if kind else f"a value of type {type(value).__name__}"
+    names = (name for kind, name in _KINDS.items() if isinstance(value, kind))
+    return "null" if value is None else next(names, f"a value of type {type(value).__name__}")

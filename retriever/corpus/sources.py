@@ -1,4 +1,4 @@
-"""Inputs as bytes that can be read several times: files, pipes and standard input, compressed or not, by content."""
+"""Inputs that can be read several times, as bytes or text: files, pipes and standard input, compressed or not."""
 
 import gzip
 import io
@@ -6,12 +6,15 @@ import shutil
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path, PurePath
-from typing import BinaryIO, cast
+from typing import BinaryIO, TextIO, cast
 
 from retriever.core.errors import InputError
+from retriever.corpus.encodings import UTF8, EncodingError, find_foreign, find_utf16, open_text, require_encoding
 
 STDIN = "-"
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -27,6 +30,7 @@ _LEAST_UNZIPPED, _MOST_UNZIPPED = 1 << 26, 200  # bytes, times; reviews shrink t
 _GZIP, _ZIP, _PARQUET = b"\x1f\x8b", (b"PK\x03\x04", b"PK\x05\x06"), b"PAR1"
 _OLD_OFFICE = b"\xd0\xcf\x11\xe0"
 _SHEET_PARTS = ("xl/workbook.xml", "xl/workbook.bin", "content.xml")  # content.xml: of OpenDocument
+_HEAD = 1 << 16  # bytes by which UTF-16 is recognised
 _NO_MEMBERS = ("__MACOSX/", ".DS_Store", "Thumbs.db")
 
 
@@ -35,35 +39,47 @@ class Source:
 
     Args:
         name: a file's path, or ``-`` for standard input.
+        encoding: of its text; None for UTF-8 or UTF-16, whichever it is.
+
+    Attributes:
+        name: as the user gave it.
+        suffix: of the file, or of the one that is zipped; in lower case, and empty for standard input.
+        is_sheet: whether it is a spreadsheet, by its content or else by its name.
+        notes: statements for the user where the content is not what the name says.
 
     Raises:
         InputError: there is no such file, it is a folder or of unknown format, or a zip file does not hold one file.
     """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.path = Path(name)
+    def __init__(self, name: str, encoding: str | None = None) -> None:
+        self.name, self.path = name, Path(name)
+        self._encoding = None if encoding is None else require_encoding(encoding)
+        self.notes: list[str] = []
         self._member: zipfile.ZipInfo | None = None
-        self._copy: BinaryIO | None = None
-        self._check()
-        head = self._head(self._plain)
-        self._zipped = "gzip" if head.startswith(_GZIP) else "zip" if head.startswith(_ZIP) else ""
-        self.is_sheet = head == _OLD_OFFICE
-        if self._zipped == "zip":
-            with self._plain() as stream:
+        self._copy = self._copied()
+        with self._plain() as stream:
+            head = stream.read(4)
+            self._zipped = "gzip" if head.startswith(_GZIP) else "zip" if head.startswith(_ZIP) else ""
+            if self._zipped == "zip":
                 self._member = _only_member(name, stream)
-            self.is_sheet = self._member is None
-            self._zipped = "" if self.is_sheet else self._zipped
-        self.suffix = self._suffix()
-        self.is_sheet |= self.suffix in SHEETS
+        inside = PurePath(self._member.filename).suffix.lower() if self._member else ""
+        self.suffix = inside if inside in _SUFFIXES else "" if name == STDIN else _suffix(self.path)
+        is_book = self._zipped == "zip" and self._member is None
+        self._zipped = "" if is_book else self._zipped
+        self.is_sheet = is_book or head == _OLD_OFFICE or self.suffix in SHEETS
+        if self._zipped and self.path.suffix.lower() != {"gzip": ".gz", "zip": ".zip"}[self._zipped]:
+            self.notes.append(f"unzipped, as it is a {self._zipped} file")
 
     def open(self) -> BinaryIO:
         """Open the input at its beginning, unzipped."""
         if self._zipped == "gzip":
             return cast("BinaryIO", _Unzipped(self.name, fileobj=self._plain()))
-        if self._member is not None:
-            return _member(self.name, self._plain(), self._member)
-        return self._plain()
+        if self._member is None:
+            return self._plain()
+        try:
+            return cast("BinaryIO", zipfile.ZipFile(self._plain()).open(self._member))
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+            raise InputError(f"{self.name} cannot be unzipped: {error}.", hint="Unzip it first.") from error
 
     @contextmanager
     def local(self) -> Iterator[Path]:
@@ -79,27 +95,47 @@ class Source:
 
     def is_parquet(self) -> bool:
         """Return whether it is Parquet, by its content or else by its name."""
-        return self.suffix == PARQUET or self._head(self.open) == _PARQUET
+        with self.open() as stream:
+            return self.suffix == PARQUET or stream.read(4) == _PARQUET
 
-    @property
-    def note(self) -> str:
-        """A statement for the user where the content is not what the name says; empty otherwise."""
-        named = self.path.suffix.lower() == {"gzip": ".gz", "zip": ".zip"}.get(self._zipped)
-        return f"unzipped, as it is a {self._zipped} file" if self._zipped and not named else ""
+    @cached_property
+    def encoding(self) -> str:
+        """The encoding of its text: the named one, UTF-16 where the content shows it, else UTF-8, which is checked.
 
-    def _check(self) -> None:
+        Raises:
+            EncodingError: it is neither, and none was named.
+        """
+        if self._encoding:
+            return self._encoding
+        with self.open() as stream:
+            wide = find_utf16(stream.read(_HEAD))
+        if wide:
+            self.notes.append("read as UTF-16")
+            return wide
+        with suppress(EOFError, OSError, zlib.error), self.open() as stream:  # met again by the rows
+            if foreign := find_foreign(stream, json_lines=self.suffix not in DELIMITERS):
+                raise EncodingError(self.name, foreign)
+        return UTF8
+
+    def text(self) -> TextIO:
+        """Open its text at the beginning."""
+        encoding = self.encoding  # looked for before it is opened: copies have one place
+        return open_text(self.open(), encoding)
+
+    def _copied(self) -> BinaryIO | None:
+        """Return a copy of what can be read only once; None of a file, after a check that it is there."""
         if self.name == STDIN:
-            self._copy = _copied(sys.stdin.buffer)
-            return
+            return _copy_of(sys.stdin.buffer)
         if self.path.is_dir():
             raise InputError(f"{self.path} is a folder.", hint=f"Name its files, e.g. {self.path}/*.jsonl.")
         if _suffix(self.path) not in (*_SUFFIXES, ".zip"):
             raise InputError(f"{self.path} has a format that is not known.", hint=FORMATS)
         if not self.path.exists():
             raise InputError(f"There is no file {self.name}.", hint="Check the name and the folder you are in.")
-        if not self.path.is_file():
-            with self.path.open("rb") as pipe:
-                self._copy = _copied(pipe)
+        if self.path.is_file():
+            return None
+        with self.path.open("rb") as pipe:
+            return _copy_of(pipe)
 
     def _plain(self) -> BinaryIO:
         if self._copy is None:
@@ -108,21 +144,13 @@ class Source:
         lent.seek(0)
         return io.BufferedReader(lent)
 
-    def _head(self, opened: Callable[[], BinaryIO]) -> bytes:
-        with opened() as stream:
-            return stream.read(4)
-
-    def _suffix(self) -> str:
-        inside = PurePath(self._member.filename).suffix.lower() if self._member else ""
-        return inside if inside in _SUFFIXES else "" if self.name == STDIN else _suffix(self.path)
-
 
 def _suffix(path: Path) -> str:
     inner = path.with_suffix("") if path.suffix.lower() == ".gz" else path
     return inner.suffix.lower()
 
 
-def _copied(stream: BinaryIO) -> BinaryIO:
+def _copy_of(stream: BinaryIO) -> BinaryIO:
     copy = tempfile.TemporaryFile()
     shutil.copyfileobj(stream, copy, 1 << 20)
     copy.flush()
@@ -130,25 +158,18 @@ def _copied(stream: BinaryIO) -> BinaryIO:
 
 
 class _Unzipped(gzip.GzipFile):
-    """A zipped file, read line by line; one that unzips to hundreds of times its size is no corpus."""
+    """A zipped file; one that unzips to hundreds of times its size is refused."""
 
     def read(self, size: int | None = -1) -> bytes:
-        return self._checked(super().read(size))
-
-    def readline(self, size: int | None = -1) -> bytes:
-        return self._checked(super().readline(size))
-
-    def _checked(self, data: bytes) -> bytes:
-        place = self.tell()
-        if place > _LEAST_UNZIPPED and place > _MOST_UNZIPPED * max(1, cast("BinaryIO", self.fileobj).tell()):
-            raise _bomb(self.name)
+        data = super().read(size)
+        _refuse_bomb(str(self.name), self.tell(), cast("BinaryIO", self.fileobj).tell())
         return data
 
 
-def _bomb(name: str) -> InputError:
-    return InputError(
-        f"{name} unzips to more than {_MOST_UNZIPPED} times its size.", hint="Unzip it first, if it is whole."
-    )
+def _refuse_bomb(name: str, size: int, zipped: int) -> None:
+    if size > max(_LEAST_UNZIPPED, _MOST_UNZIPPED * zipped):
+        problem = f"{name} unzips to more than {_MOST_UNZIPPED} times its size."
+        raise InputError(problem, hint="Unzip it first, if it is whole.")
 
 
 def _only_member(name: str, stream: BinaryIO) -> zipfile.ZipInfo | None:
@@ -160,7 +181,7 @@ def _only_member(name: str, stream: BinaryIO) -> zipfile.ZipInfo | None:
         raise InputError(f"{name} is a damaged zip file: {error}.", hint="Copy or download it again.") from error
     if any(entry.filename in _SHEET_PARTS for entry in members):
         for entry in members:
-            _refuse_bomb(name, entry)
+            _refuse_bomb(name, entry.file_size, entry.compress_size)
         return None
     if any(entry.filename == "[Content_Types].xml" for entry in members):
         raise InputError(f"{name} is a document of Office, but no spreadsheet.", hint="Save its texts as CSV.")
@@ -173,21 +194,9 @@ def _only_member(name: str, stream: BinaryIO) -> zipfile.ZipInfo | None:
     member = members[0]
     if member.flag_bits & 1:
         raise InputError(f"{name} is an encrypted zip file.", hint="Unzip it first.")
-    _refuse_bomb(name, member)
+    _refuse_bomb(name, member.file_size, member.compress_size)
     return member
-
-
-def _refuse_bomb(name: str, member: zipfile.ZipInfo) -> None:
-    if member.file_size > max(_LEAST_UNZIPPED, _MOST_UNZIPPED * member.compress_size):
-        raise _bomb(name)
 
 
 def _is_litter(name: str) -> bool:
     return name.startswith(_NO_MEMBERS[0]) or PurePath(name).name in _NO_MEMBERS
-
-
-def _member(name: str, stream: BinaryIO, member: zipfile.ZipInfo) -> BinaryIO:
-    try:
-        return cast("BinaryIO", zipfile.ZipFile(stream).open(member))
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
-        raise InputError(f"{name} cannot be unzipped: {error}.", hint="Unzip it first.") from error

@@ -5,44 +5,22 @@ lack their last cells or end in a delimiter, lines of a report behind the last r
 """
 
 import re
-import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Protocol
+from itertools import filterfalse, islice
 
-from retriever.core.errors import InputError
 from retriever.core.text import counted
-from retriever.corpus.encodings import UTF8
+from retriever.corpus.cells import Cells
+from retriever.corpus.delimited import Delimited
 from retriever.corpus.fields import FieldNames
 from retriever.corpus.kinds import reads_back
-from retriever.corpus.layout import Layout, Record, find_layout
+from retriever.corpus.layout import Record, find_layout
 from retriever.corpus.rows import ReadingOptions, Row
-from retriever.corpus.survey import Interpretation, recognised, survey_cells
+from retriever.corpus.survey import Interpretation, recognised, survey
 
-DAMAGE = (InputError, EOFError, OSError, zlib.error)
-"""Errors of a file that is damaged further down."""
-
-_QUOTES_SEEN = 500  # rows by whose quotes numbers are told from texts
 _MOST_BEHIND = 20  # lines of a report behind the last row
 _NULLS = frozenset({"NULL", r"\N"})  # of databases, in whatever column
-
-
-class Records(Protocol):
-    """Source of the records of a table, which can be read several times."""
-
-    delimiter: str
-    notes: list[str]
-    mended: int
-
-    def first(self) -> list[Record]:
-        """Return the first records."""
-
-    def check_header(self, header: Record) -> None:
-        """Raise `InputError` where the names of the columns cannot be read."""
-
-    def read(self, before: int, width: int) -> Iterator[Record]:
-        """Yield every record behind some lines that is not blank, mended to a number of cells where it can be."""
 
 
 class Table:
@@ -58,22 +36,26 @@ class Table:
         InputError: the header lacks the text column or cannot be read.
     """
 
-    def __init__(self, records: Records, file: str, fields: FieldNames, options: ReadingOptions) -> None:
+    def __init__(self, records: Cells | Delimited, file: str, fields: FieldNames, options: ReadingOptions) -> None:
         self._records, self._raw = records, options.raw
-        first = records.first()
-        self._layout: Layout = find_layout(first, known=lambda name: name in (fields.id, fields.text), raw=options.raw)
-        if self._layout.header is not None:
-            records.check_header(self._layout.header)
-        names = self._layout.names
+        first = [record for record in records.first() if not _is_drawn(record)]
+        self._layout = find_layout(first, known={fields.id, fields.text}, raw=options.raw)
+        names, header = self._layout.names, self._layout.header
+        if header is not None:
+            records.check_header(header)
         self._seen: Counter[str] = Counter()
-        rows = [record.cells for record in first if record.line > self._layout.before][self._layout.headers :]
-        sample = [dict(zip(names, cells, strict=False)) for cells in rows]
-        usual = recognised(names, sample, fields)
+        rows = [record for record in first if record.line > self._layout.before][self._layout.headers :]
+        usual = recognised(names, [dict(zip(names, row.cells, strict=False)) for row in rows], fields)
         texts = [names.index(name) for name in (usual.find_text(names), usual.find_title(names)) if name in names]
         self._texts_at = texts or [0]  # columns of which a row has something to say
         self._least = max(self._texts_at[0] + 1, 2)  # cells of a row
-        self.interpretation = Interpretation(fields) if options.raw else self._survey(fields, options)
-        self.notes = [*records.notes, *self._layout.notes, *self._notes_of_rows(), *self.interpretation.notes]
+        self.interpretation = Interpretation(fields)
+        if not options.raw:
+            seen = (dict(zip(names, row.cells, strict=True)) for row in self._fitted() if not row.problem)
+            quoted = _quoted(rows, names, records.delimiter)
+            named = header is not None
+            self.interpretation = survey(seen, fields, options, names=names, named=named, quoted=quoted)
+        self.notes = [*records.notes, *self._layout.notes, *self._notes_of_rows()]
         if names:
             self.interpretation.fields.check_columns(file, names)
 
@@ -92,7 +74,7 @@ class Table:
         names, header = self._layout.names, self._layout.header
         padded = header is not None and any(cell.endswith(" ") for cell in header.cells[:-1]) and not self._raw
         plain = str.strip if padded else None
-        columns = [(at, name, converts.get(name, plain)) for at, name in enumerate(names) if name not in dropped]
+        columns = [(at, name, converts.get((name,), plain)) for at, name in enumerate(names) if name not in dropped]
         for record in self._fitted():
             if record.problem:
                 yield Row(record.line, record.raw, problem=record.problem)
@@ -104,31 +86,6 @@ class Table:
                 values[name] = None if blank else convert(cell) if convert else cell
             yield Row(record.line, record.raw, values, sparse=True)
 
-    def _survey(self, fields: FieldNames, options: ReadingOptions) -> Interpretation:
-        names = self._layout.names
-        quotes = _Quotes(len(names), self._records.delimiter)
-        return survey_cells(
-            names,
-            self._good_cells(quotes),
-            fields,
-            options,
-            lambda: {names[at] for at in quotes.texts()},
-            named=self._layout.header is not None,
-        )
-
-    def _good_cells(self, quotes: "_Quotes") -> Iterator[list[str]]:
-        """Yield the cells of good records; damage ends them, and reading the rows reports it."""
-        seen = 0
-        try:
-            for record in self._fitted():
-                if not record.problem:
-                    if seen < _QUOTES_SEEN:
-                        quotes.see(record)
-                        seen += 1
-                    yield record.cells
-        except DAMAGE:
-            return
-
     def _fitted(self) -> Iterator[Record]:
         """Yield every record below the header rows with as many cells as the header, or with a problem."""
         names, header = self._layout.names, self._layout.header
@@ -137,12 +94,9 @@ class Table:
         order: list[int] = []  # of the columns of another header
         last: Record | None = None
         behind: list[Record] = []  # records that are rows only if others follow
-        for number, given in enumerate(self._records.read(self._layout.before, width)):
-            if number < self._layout.headers:
-                continue
-            record = given
-            if not record.problem and len(record.cells) != width:
-                record = self._widened(record, last, width)
+        read = self._records.read(self._layout.before, width)
+        for given in islice(read if self._raw else filterfalse(_is_drawn, read), self._layout.headers, None):
+            record = given if given.problem else self._widened(given, last, width)
             if heading and not record.problem and _names(record.cells[:1])[0] in heading:
                 again = _names(record.cells)
                 if sorted(again) == sorted(heading):
@@ -174,8 +128,8 @@ class Table:
         if not self._raw and self._least <= len(cells) < width and alike:
             self._seen["short"] += 1
             return replace(record, cells=[*cells, *[""] * (width - len(cells))])
-        problem = f"the row has {len(cells)} cells, the header {width}; put cells that hold the delimiter in quotes"
-        return replace(record, cells=[], problem=problem)
+        advice = "it ends early" if len(cells) < width else "put cells that hold the delimiter in quotes"
+        return replace(record, cells=[], problem=f"the row has {len(cells)} cells, the header {width}; {advice}")
 
     def _notes_of_rows(self) -> list[str]:
         said = {
@@ -201,6 +155,13 @@ def _is_remark(record: Record, last: Record, *, after_blank: bool) -> bool:
     return bool(first) and filled in (1, 2) and len(last.cells) > 1 and unlike
 
 
+def _is_drawn(record: Record) -> bool:
+    """Return whether a record is a line that parts header and rows, as Markdown and databases draw it."""
+    return any("--" in cell for cell in record.cells) and not any(
+        re.search(r"[^\s:+=|-]", cell) for cell in record.cells
+    )
+
+
 def _shape(cell: str) -> str:
     """Return of which kind a cell is: a number, a key with digits, a word or several."""
     cell = cell.strip()
@@ -211,24 +172,14 @@ def _shape(cell: str) -> str:
     return "key" if any(map(str.isdigit, cell)) else "word"
 
 
-class _Quotes:
-    """Sees which columns have their numbers in quotes, where those of other columns have none."""
-
-    def __init__(self, width: int, delimiter: str) -> None:
-        mark = re.escape(delimiter)
-        self._cell = re.compile(rf'(?:^|{mark})[ ]*(?:(")(?:[^"]|"")*"[ ]*|[^{mark}]*)')
-        self._quoted, self._plain = [False] * width, [False] * width
-
-    def see(self, record: Record) -> None:
-        """See a record."""
-        raw = record.raw.decode(UTF8, "replace") if isinstance(record.raw, bytes) else ""
-        marks = self._cell.findall(raw) if '"' in raw else [""] * len(record.cells)
-        for at, (mark, cell) in enumerate(zip(marks, record.cells, strict=False)):
-            if reads_back(cell.strip()):
-                (self._quoted if mark else self._plain)[at] = True
-
-    def texts(self) -> list[int]:
-        """Return the numbers of the columns whose numbers are meant as texts."""
-        if not any(self._plain):
-            return []
-        return [at for at, quoted in enumerate(self._quoted) if quoted and not self._plain[at]]
+def _quoted(rows: Sequence[Record], names: Sequence[str], delimiter: str) -> set[str]:
+    """Return the columns whose numbers stand in quotes, where those of other columns do not: they are texts."""
+    mark = re.escape(delimiter)
+    cell = re.compile(rf'(?:^|{mark})[ ]*(?:(")(?:[^"]|"")*"[ ]*|[^{mark}]*)')
+    quoted, plain = set[str](), set[str]()
+    for row in rows:
+        marks = cell.findall(row.raw) if '"' in row.raw else [""] * len(row.cells)
+        for quote, name, value in zip(marks, names, row.cells, strict=False):
+            if reads_back(value.strip()):
+                (quoted if quote else plain).add(name)
+    return quoted - plain if plain else set()

@@ -147,19 +147,19 @@ class WrittenDate:
     """A date somebody wrote.
 
     Attributes:
+        plain: as ISO has it, where nothing is open; what is left is of other dates.
         year: in full.
         numbers: month and day; where their order is open, as they are written.
         mark: the separator where the order of day and month is open, else empty.
         time: time of day as ISO has it with its ``T``; empty without.
-        plain: the text itself where it is an ISO date already.
         loose: whether versions and other numbers look the same: 3.5.24 and 2024.1.2.
     """
 
-    year: int
-    numbers: tuple[int, int]
+    plain: str = ""
+    year: int = 0
+    numbers: tuple[int, int] = (0, 0)
     mark: str = ""
     time: str = ""
-    plain: str = ""
     loose: bool = False
 
     @property
@@ -194,26 +194,24 @@ def written_date(text: str) -> WrittenDate | None:
     text = re.sub(r"\[[\w/+-]+\]$", "", text)  # a zone's name behind its offset, of Java
     if _ISO.fullmatch(text):
         with suppress(ValueError):
-            day = datetime.fromisoformat(text)
-            return WrittenDate(day.year, (day.month, day.day), plain=_iso_spelling(text))
-    if (moment := _COMPACT.fullmatch(text)) and moment[4] and "T" in text:
-        return _plain(f"{number_date(text)}{'Z' * text.endswith('Z')}") if number_date(text) else None
+            datetime.fromisoformat(text)
+            return WrittenDate(_iso_spelling(text))
+    if "T" in text and (moment := _COMPACT.fullmatch(text)) and moment[4]:
+        iso = number_date(text)
+        return WrittenDate(iso + "Z" * text.endswith("Z")) if iso else None
     if since := _SINCE_1970.fullmatch(text):
-        return _plain(_moment(int(since["number"]) / 1000))
+        with suppress(OverflowError):
+            return WrittenDate(_moment(int(since["number"]) / 1000))
     if quarter := _QUARTER.fullmatch(text):
         number = int(quarter["number"] or quarter["before"])
-        return _plain(f"{quarter['year'] or quarter['behind']}-{3 * number - 2:02}-01")
+        return WrittenDate(f"{quarter['year'] or quarter['behind']}-{3 * number - 2:02}-01")
     if month := _MONTH_ALONE.fullmatch(text):
         digits, year = month["number"] or month["before"], month["year"] or month["behind"] or month["after"]
         number = int(digits or _MONTH.get(month["month"].casefold(), 0))
         year = _in_full(int(year))
-        return _plain(f"{year}-{number:02}", loose=True) if 1 <= number <= 12 and year in _YEARS else None
+        return WrittenDate(f"{year}-{number:02}", loose=True) if 1 <= number <= 12 and year in _YEARS else None
     match = next(filter(None, (form.fullmatch(text) for form in _FORMS)), None)
     return _checked(match.groupdict()) if match else None
-
-
-def _plain(iso: str, *, loose: bool = False) -> WrittenDate:
-    return WrittenDate(int(iso[:4]), (int(iso[5:7]), int(iso[8:10] or 1)), plain=iso, loose=loose)
 
 
 def _iso_spelling(text: str) -> str:
@@ -241,7 +239,7 @@ def _checked(parts: dict[str, str | None]) -> WrittenDate | None:
     else:
         name, mark = (parts["month"] or "").casefold(), ""
         numbers = int(name) if name.isdecimal() else _MONTH.get(name, 0), int(parts["day"] or 0)
-    written = WrittenDate(year, numbers, mark, time, loose=loose)
+    written = WrittenDate("", year, numbers, mark, time, loose)
     return written if any(written.iso(day_first=order) for order in ((True, False) if mark else (None,))) else None
 
 

@@ -4,8 +4,6 @@ An encoder reads a limited number of tokens, and one vector of many sentences is
 it reads best, and a search finds a text by the best of its windows.
 """
 
-from collections.abc import Iterable
-
 from retriever.core.languages import count_words
 from retriever.core.types import Span
 from retriever.corpus.sentences import sentences
@@ -20,24 +18,17 @@ def windows(text: str, most: int, language: str = "en") -> list[Span]:
     Together they hold all of the text but white space between them. Where there would be more than ``most``, they are
     longer.
     """
-    longest = max(WORDS, count_words(text) * 2 // most)
-    if count_words(text) <= WORDS:
+    words = count_words(text)
+    if words <= WORDS:
         return []
-    together = list(_together(text, sentences(text, language), longest))
-    return together if len(together) > 1 else []
-
-
-def _together(text: str, spans: Iterable[Span], longest: int) -> Iterable[Span]:
-    """Yield sentences in groups of at most ``longest`` words."""
-    held: Span | None = None
+    longest = max(WORDS, words * 2 // most)
+    together: list[Span] = []
     size = 0
-    for span in spans:
+    for span in sentences(text, language):
         words = count_words(text[span.start : span.end])
-        if held is not None and size + words <= longest:
-            held, size = Span(held.start, span.end), size + words
-            continue
-        if held is not None:
-            yield held
-        held, size = span, words
-    if held is not None:
-        yield held
+        if together and size + words <= longest:
+            together[-1], size = Span(together[-1].start, span.end), size + words
+        else:
+            together.append(span)
+            size = words
+    return together if len(together) > 1 else []

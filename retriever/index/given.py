@@ -16,11 +16,11 @@ from retriever.core.text import is_blank
 from retriever.core.types import JSON, BadRow, Document
 from retriever.corpus.convert import Converter
 from retriever.corpus.fields import FieldNames
-from retriever.corpus.markup import MarkupSurvey
+from retriever.corpus.markup import Markup
 from retriever.corpus.plain import Plain
 from retriever.corpus.readers import read_given
 from retriever.corpus.rows import Notes, Reading, ReadingOptions, Row, first_of
-from retriever.corpus.survey import SAMPLE, Interpretation, survey_rows
+from retriever.corpus.survey import SAMPLE, Interpretation, survey
 from retriever.index.tables import ArrowTable, is_table, table_rows
 
 NAME = "documents"
@@ -111,18 +111,17 @@ def _conversion(
     """Return what makes a document of an item, by the fields of some rows; strings have ids made of them."""
     interpretation = Interpretation(fields)
     if not options.raw and any(isinstance(item, Row) and isinstance(item.raw, Mapping) for item in first):
-        interpretation = survey_rows(rows, fields, options)
+        interpretation = survey(rows, fields, options)
     for note in interpretation.notes:
         notes.add(note)
-    markup = interpretation.markup
     if not options.raw and any(isinstance(item, Row) and isinstance(item.raw, str) for item in first):
-        survey = MarkupSurvey()
+        markup = Markup()
         for item in first:
-            survey.see(item.raw if isinstance(item, Row) else None)
-        markup = survey.markup()
+            markup.see(item.raw if isinstance(item, Row) else None)
+        interpretation = replace(interpretation, markup=markup)
     of_rows, of_texts = Converter(options), Converter(options)
-    of_rows.begin_file(NAME, interpretation.fields, notes, markup)
-    of_texts.begin_file(NAME, FieldNames(), notes, markup)
+    of_rows.begin_file(NAME, interpretation, notes)
+    of_texts.begin_file(NAME, Interpretation(FieldNames(), markup=interpretation.markup), notes)
 
     def convert(item: Row | Document | BadRow) -> Document | BadRow:
         if not isinstance(item, Row):

@@ -11,7 +11,7 @@ from pyarrow import parquet
 
 from retriever.core.errors import InputError
 from retriever.core.types import BadRow, Document
-from retriever.corpus import encodings, jsonl
+from retriever.corpus import json_files
 from retriever.corpus.fields import ID_FIELDS, TEXT_FIELDS
 from retriever.corpus.readers import count_rows, read_documents
 
@@ -61,7 +61,7 @@ def test_csv_with_bom_crlf_quotes_and_line_breaks(tmp_path):
     first, second, bad = read_documents([path])
     assert first == Document("1", 'a "b",\r\nc')
     assert second == Document("2", "d")
-    assert (bad.line, bad.id, bad.reason) == (6, "3", "the text in 'text' is null, not a string")
+    assert (bad.line, bad.id, bad.reason) == (6, "3", "the text in 'text' is empty: null")
 
 
 def test_csv_without_name_or_cells_in_a_column(tmp_path):
@@ -138,15 +138,14 @@ def test_no_id_is_derived_in_a_file_that_has_ids(tmp_path):
 
 
 def test_a_long_line_is_skipped_without_being_held(tmp_path, monkeypatch):
-    monkeypatch.setattr(encodings, "LONGEST_LINE", 50)
-    monkeypatch.setattr(jsonl, "LONGEST_LINE", 50)
+    monkeypatch.setattr(json_files, "LONGEST_LINE", 50)
     path = tmp_path / "a.jsonl"
     row = b'{"id": 1, "text": "a"}'
     path.write_bytes(row + b"\n" + b"y" * 1000 + b"\n" + row.replace(b"1", b"2") + b"\n" + b"z" * 1000)
     first, bad, second, last = read_documents([path])
     assert (first, second) == (Document("1", "a"), Document("2", "a"))
     assert (bad.line, bad.raw, last.line) == (2, "y" * 50, 4)
-    assert bad.reason == "the line is longer than 50 bytes; write one object a line"
+    assert bad.reason == "the value is longer than 50 characters; write one object a line"
 
 
 @pytest.mark.parametrize(

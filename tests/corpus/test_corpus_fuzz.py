@@ -198,7 +198,7 @@ def test_no_line_takes_the_memory_or_the_time(tmp_path):
     said = limited(read_hostile_lines, tmp_path, memory=1024 * MIB, seconds=180)
     assert said == {
         "long": "the text has 10,000,000 characters, more than 1,000,000; split it into documents",
-        "longer": "the line is longer than 16,000,000 bytes; write one object a line",
+        "longer": "the value is longer than 16,000,000 characters; write one object a line",
         "lists": "good",
         "deep": "the JSON nests too deeply",
         "digits": "good",

@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 
 from retriever.core.errors import InputError
-from retriever.core.types import BadRow, Document
+from retriever.core.types import Document
+from retriever.corpus import json_files
 from retriever.corpus.readers import read_documents
 
 ROWS = [
@@ -139,12 +140,17 @@ def test_objects_longer_than_a_block_are_read_in_part(tmp_path, orient):
     assert rows[8999] == Document("8999", "Pours well 8999", {"stars": 4})
 
 
-def test_a_record_that_is_no_json_costs_itself_alone(tmp_path):
+def test_an_object_that_is_no_json_is_refused_by_the_line_where_it_fails(tmp_path):
     data = '{\n"a": {"text": "Leaks"},\n"b": {"text": nope},\n"c": {"text": "Fine"}\n}'
-    first, bad, last = read(tmp_path, data)[0]
-    assert (first, last) == (Document("a", "Leaks"), Document("c", "Fine"))
-    assert isinstance(bad, BadRow)
-    assert bad.line == 3
+    with pytest.raises(InputError, match=r"a\.json: no row can be read; line 1: not JSON: Expecting value in line 3"):
+        read(tmp_path, data)
+
+
+@pytest.mark.parametrize("limit", [40, 100])
+def test_an_object_that_is_too_large_to_be_held_is_refused_with_the_form_that_is_not(tmp_path, monkeypatch, limit):
+    monkeypatch.setattr(json_files, "LARGEST_OBJECT", limit)
+    with pytest.raises(InputError, match=rf"longer than {limit} characters; write one object a line"):
+        read(tmp_path, {"reviews": ROWS})
 
 
 @pytest.mark.parametrize("orient", ["columns", "index"])

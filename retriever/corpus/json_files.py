@@ -1,0 +1,84 @@
+"""Files of JSON: lines, values, arrays, one object of many records, or lists of cells, told apart by how they begin."""
+
+import re
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+from typing import cast
+
+from retriever.corpus.encodings import LONGEST_LINE
+from retriever.corpus.json_objects import Object, Shape, find_shape
+from retriever.corpus.json_text import JsonText
+from retriever.corpus.rows import Row
+from retriever.corpus.sources import Source
+
+LARGEST_OBJECT = 256_000_000
+"""Characters of one object that holds many records, at most: it is held in memory as a whole."""
+
+_JSON = re.compile(r"[\s\ufeff]*(?:\{\s*[\"}]|\[\s*[{\]\"])")
+_ARRAY_OF_LISTS = re.compile(r"[\s\ufeff]*\[\s*\[\s*[^\s{\[]")
+_LINES_OF_LISTS = re.compile(r"[\s\ufeff]*\[\s*[^\s{\[][^\n]*\]\s*\n\s*\[")
+
+
+def is_json(head: str) -> bool:
+    """Return whether a text begins as JSON objects or a list of them, or of texts, does."""
+    return _JSON.match(head) is not None
+
+
+class JsonFile:
+    """A file of JSON, which can be read several times.
+
+    Args:
+        source: the file.
+        head: the beginning of its text.
+        raw: whether an object that holds many records is a row as it is.
+
+    Raises:
+        InputError: it is one object with several lists of records.
+    """
+
+    def __init__(self, source: Source, head: str, *, raw: bool) -> None:
+        self._source = source
+        self.notes: list[str] = []
+        self._lines, self._longest = False, LONGEST_LINE
+        self._shape: Shape | None = None
+        self._before = head.index("[") + 1 if _ARRAY_OF_LISTS.match(head) else 0  # characters, to the first list
+        self.has_lists = not raw and bool(self._before or _LINES_OF_LISTS.match(head))
+        by_lines = source.suffix != ".json"
+        if not head.lstrip("\ufeff \t\r\n").startswith("["):
+            self._look(by_lines, raw)
+        if by_lines and not self.has_lists and not self._lines and self._shape is None:
+            self.notes.append("read as one JSON value after the other, not by lines")
+
+    def rows(self) -> Generator[Row, None, None]:
+        """Yield every row."""
+        with closing(self._source.text()) as text:
+            if self._shape is None:
+                yield from JsonText(text, self._source.encoding, lines=self._lines, longest=self._longest).rows()
+            else:
+                whole, _ = JsonText(text, self._source.encoding, longest=LARGEST_OBJECT).value()
+                yield from self._shape.rows(cast("Object", whole), self._source.name)
+
+    def lists(self) -> Iterator[Sequence[object] | str]:
+        """Yield the items of every list, or why it cannot be read."""
+        with closing(self._source.text()) as text:
+            text.read(self._before)
+            for row in JsonText(text, self._source.encoding, lists=True).rows():
+                yield row.problem or list((row.values or {}).values())
+
+    def _look(self, by_lines: bool, raw: bool) -> None:
+        """Tell lines from values that go beyond theirs, and one object of many records from one that is a row."""
+        with closing(self._source.text()) as text:
+            values = JsonText(text, self._source.encoding, longest=LARGEST_OBJECT)
+            begins_object = values.peek() == "{"
+            try:
+                first, several_lines = values.value()
+                alone = not values.peek()
+            except ValueError:
+                self._lines = by_lines or not begins_object
+                self._longest = LARGEST_OBJECT
+                return
+        self._lines = not several_lines
+        if alone and isinstance(first, dict) and not raw:
+            self._shape = find_shape(first, self._source.name)
+        if self._shape is not None:
+            self.notes.append(self._shape.note)
