@@ -93,7 +93,7 @@ def card(document: Document, columns: Columns) -> Card:
         document.id,
         stars,
         "" if product is None else str(product),
-        " · ".join(str(value) for value in about if value is not None),
+        " · ".join(text.moment(str(value)) for value in about if value is not None),
         document.text,
     )
 

@@ -79,6 +79,11 @@ def stars(value: float, most: int) -> str:
     return STAR * round(value) + NO_STAR * (most - round(value))
 
 
+def moment(value: str) -> str:
+    """Return a time of day as ISO has it as people write it, to the minute; any other text as it is."""
+    return re.sub(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::[\d.]+)?(?:Z|[+-]\d\d:\d\d)?$", r"\1 \2", value)
+
+
 def size(number: int) -> str:
     """Return a number of bytes as a person says it: 820 kB, 1.4 GB."""
     value, (unit, *larger) = float(number), ("bytes", "kB", "MB", "GB")

@@ -113,21 +113,27 @@ def read_fields(
     encoding: str | None = None,
     options: ReadingOptions | None = None,
 ) -> Reading[Row]:
-    """Read one file, in any of the formats, as rows of fields that are not yet anything more.
+    """Read one file, in any of the formats, as rows of fields that are not yet anything more and can be stored.
 
     Args:
         path: a file, or ``-`` for JSON on standard input.
         fields: which columns a table must have, and which of them stay text.
         encoding: as for `read_documents`.
-        options: as for `read_documents`.
+        options: as for `read_documents`; raw values stay as the file has them.
 
     Raises:
         InputError: as `read_documents` does.
     """
-    file = _File(str(path), fields, encoding, options or ReadingOptions())
+    options = options or ReadingOptions()
+    file = _File(str(path), fields, encoding, options)
     with closing(file.rows()) as rows:
         next(rows)
-    return Reading(file.rows(), [file.notes])
+    plain = Plain(file.notes.add)
+
+    def stored(row: Row) -> Row:
+        return row if row.values is None else replace(row, values=plain.fields(row.values))
+
+    return Reading(file.rows() if options.raw else map(stored, file.rows()), [file.notes])
 
 
 def count_rows(paths: Sequence[str | Path]) -> int | None:

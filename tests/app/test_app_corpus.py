@@ -77,6 +77,13 @@ def test_columns_are_shown_as_the_file_heads_them_and_fields_inside_objects_by_t
     assert intake.preview(kept).rows == [{"text": "toy", "by.name": "A", 'by."b.c"': 1}]
 
 
+def test_halves_of_characters_in_a_file_are_shown_as_they_will_be_stored(app):
+    session = app("corpus")
+    drop(session, "a.jsonl", b'{"id": "1", "text": "Broke after a week \\ud83d"}\n{"id": "2", "text": "Works fine"}\n')
+    assert whole(session).dataframe[0].value.iloc[0]["Review text"] == "Broke after a week \ufffd"
+    assert "halves of characters replaced" in shown(session)
+
+
 @pytest.mark.parametrize(
     ("name", "data", "says"),
     [

@@ -120,6 +120,20 @@ def test_a_card_has_one_line_of_what_matters():
     assert cards.card(Document("a", "short"), COLUMNS).beginning == "short"
 
 
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("2024-05-31T10:15:00", "2024-05-31 10:15"),
+        ("2024-05-31T10:15:00.123Z", "2024-05-31 10:15"),
+        ("2024-05-31T10:15+02:00", "2024-05-31 10:15"),
+        ("2024-05-31", "2024-05-31"),
+        ("Toys T10:15", "Toys T10:15"),
+    ],
+)
+def test_times_of_day_are_shown_to_the_minute(value, shown):
+    assert text.moment(value) == shown
+
+
 @pytest.mark.parametrize(("value", "shown"), [(5, "★★★★★"), (0, "☆☆☆☆☆"), (2.4, "★★☆☆☆"), (6, "")])
 def test_stars(value, shown):
     assert text.stars(value, 5) == shown

@@ -248,3 +248,42 @@ def test_numbers_of_json_are_null_where_a_word_says_so(tmp_path):
     rows, note = read(tmp_path, lines, "a.jsonl")
     assert [row.metadata for row in rows] == [{"n": 2}, {"n": None}]
     assert note == "'N/A' in 'n' read as missing"
+
+
+def test_a_column_of_texts_without_a_header_loses_none(tmp_path):
+    rows, note = read(tmp_path, "The handle wobbles a lot\nIt pours without a drip\nLeaks at the lid again\n")
+    assert [row.text for row in rows] == [
+        "The handle wobbles a lot", "It pours without a drip", "Leaks at the lid again",
+    ]  # fmt: skip
+    assert "no header: the column is called 'column 1'" in note
+
+
+@pytest.mark.parametrize("header", ["text", "How do you like the kettle?", "Please tell us:"])
+def test_a_name_or_a_question_above_a_column_of_texts_is_its_header(tmp_path, header):
+    rows, _ = read(tmp_path, f"{header}\nThe handle wobbles a lot\nIt pours without a drip\n")
+    assert [row.text for row in rows] == ["The handle wobbles a lot", "It pours without a drip"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "| id | text | stars |\n|:---|------|------:|\n| 1 | Leaks | 2 |\n| 2 | Pours well | 5 |\n",
+        " id | text | stars \n----+------+-------\n  1 | Leaks | 2\n  2 | Pours well | 5\n(2 rows)\n",
+    ],
+    ids=["Markdown", "psql"],
+)
+def test_a_drawn_line_below_the_header_is_no_row(tmp_path, data):
+    rows, _ = read(tmp_path, data)
+    assert rows == [Document("1", "Leaks", {"stars": 2}), Document("2", "Pours well", {"stars": 5})]
+
+
+def test_lines_may_end_as_on_old_macs(tmp_path):
+    rows, _ = read(tmp_path, 'id,text\r1,"The handle,\rit wobbles"\r2,Pours well\r')
+    assert texts(rows) == [("1", "The handle,\rit wobbles"), ("2", "Pours well")]
+    assert [row.line for row in rows] == [2, 4]
+
+
+def test_a_row_that_ends_before_its_text_is_said_to(tmp_path):
+    (first, bad, last), _ = read(tmp_path, "id,stars,text\n1,2,Leaks\n2,5\n3,4,Pours well\n")
+    assert (first.id, last.id) == ("1", "3")
+    assert (bad.line, bad.reason) == (3, "the row has 2 cells, the header 3; it ends early")

@@ -382,3 +382,47 @@ def test_a_path_of_keys_names_a_field_inside_objects(tmp_path):
     rows = '{"id": 1, "a.b": "exact", "a": {"b": "inside"}}\n'
     documents, _ = read(tmp_path, rows, "a.jsonl", text_field="a.b")
     assert documents == [Document("1", "exact", {"a": {"b": "inside"}})]
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (f"{FIRST},\n{SECOND},\n", [1, 2]),
+        (f"{FIRST}{SECOND}\n", [1, 1]),
+        (f"\x1e{FIRST}\n\x1e{SECOND}\n", [1, 2]),
+        (f"[{FIRST}]\n[{SECOND}]\n", [1, 2]),
+        (f"[[{FIRST}],\n[{SECOND}]]", [1, 2]),
+    ],
+    ids=["a comma behind each", "two a line", "text sequences", "an array a line", "an array of arrays"],
+)
+def test_objects_may_stand_beside_each_other_or_in_arrays(tmp_path, data, lines):
+    path = tmp_path / "a.jsonl"
+    path.write_text(data)
+    rows = list(read_documents([path]))
+    assert rows == [Document("1", "a"), Document("2", "b")]
+    assert [row.line for row in rows] == lines
+
+
+@pytest.mark.parametrize("separator", [",", "\n"])
+def test_lists_of_cells_are_a_table(tmp_path, separator):
+    lists = [
+        '["id", "text", "stars", "tags"]',
+        '[1, "Leaks", 2, ["a"]]',
+        '[2, "Pours, \\n well", 5, null]',
+        '{"id": 3}',
+    ]
+    path = tmp_path / "a.json"
+    path.write_text(f"[{','.join(lists)}]" if separator == "," else "\n".join(lists))
+    *rows, bad = read_documents([path])
+    assert rows == [
+        Document("1", "Leaks", {"stars": 2, "tags": '["a"]'}), Document("2", "Pours, \n well", {"stars": 5}),
+    ]  # fmt: skip
+    assert (bad.line, bad.reason) == (4, "not a list but an object")
+
+
+def test_lists_of_cells_without_a_header_lose_none(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text('[["The handle wobbles a lot", 2], ["It pours without a drip", 5], ["Leaks at the lid again", 1]]')
+    reading = read_documents([path])
+    assert [row.metadata["column 2"] for row in reading] == [2, 5, 1]
+    assert "no header" in reading.notes[0]

@@ -121,7 +121,7 @@ def guess_encoding(name: str, data: bytes) -> str:
     if encoding not in (UTF8, "utf-16") and b"\0" in data[:_HEAD]:
         raise InputError(
             f"{name} holds no text: it may be a picture or a spreadsheet under another name.",
-            hint="Export the reviews as CSV, JSON Lines or Parquet.",
+            hint="Export the reviews as CSV, JSON Lines, Parquet or a spreadsheet.",
         )
     return encoding
 

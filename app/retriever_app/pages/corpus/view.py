@@ -174,10 +174,10 @@ def _drop() -> None:
     """Draw the way from a file to an index."""
     number = st.session_state.setdefault(_BOX, 0)
     dropped = st.file_uploader(
-        "Reviews as CSV, JSON Lines or Parquet",
+        "Reviews as CSV, a spreadsheet, JSON or Parquet",
         type=list(intake.TYPES),
         key=f"corpus: file {number}",
-        help="One row for each review, below a row of column names.",
+        help="One row for each review, best below a row of column names; zipped files too.",
     )
     if dropped is not None:
         data = dropped.getvalue()
