@@ -89,7 +89,7 @@ def index(  # noqa: PLR0913 - one parameter per option
 
     Example: retriever index examples/reviews.jsonl --instruction "What kind of product is this?"
     """
-    from retriever.index.files import ReadingOptions, count_rows, read_documents
+    from retriever.index.files import ReadingOptions, read_documents
     from retriever.index.opened import is_index
 
     indexing = replace(made(Embedding, options).options(device), on_long=on_long, sync=sync, units=units)
@@ -109,7 +109,7 @@ def index(  # noqa: PLR0913 - one parameter per option
         report = opened.add(
             rows,
             instructions=instruction or [],
-            options=replace(indexing, rows=count_rows(corpus)),
+            options=replace(indexing, rows=rows.count),
             index_type=made(IndexType, options),
             progress=line.show,
         )

@@ -16,7 +16,7 @@ LARGEST_OBJECT = 256_000_000
 
 _JSON = re.compile(r"[\s\ufeff]*(?:\{\s*[\"}]|\[\s*[{\]\"])")
 _ARRAY_OF_LISTS = re.compile(r"[\s\ufeff]*\[\s*\[\s*[^\s{\[]")
-_LINES_OF_LISTS = re.compile(r"[\s\ufeff]*\[\s*[^\s{\[][^\n]*\]\s*\n\s*\[")
+_LINES_OF_LISTS = re.compile(r"[\s\ufeff]*\[\s*[^\s{\[][^\n]*\]\s*\n\s*\[(?![\s\S]*\n\s*\{)")
 
 
 def is_json(head: str) -> bool:

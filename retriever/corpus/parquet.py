@@ -41,8 +41,6 @@ class Parquet:
         self._source, self._fields = source, fields
         self.notes: list[str] = []
         with self._opened() as (connection, path):
-            counts = connection.execute("SELECT num_rows FROM parquet_file_metadata(?)", [path]).fetchall()
-            self.count = sum(int(count) for (count,) in counts)
             elements = connection.execute("SELECT name, num_children FROM parquet_schema(?)", [path]).fetchall()
         self.columns = distinct(list(_top_level(elements)), self.notes)
 

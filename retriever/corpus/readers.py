@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from retriever.core.errors import InputError
 from retriever.core.types import JSON, BadRow, Document
@@ -24,7 +24,7 @@ from retriever.corpus.parquet import Parquet
 from retriever.corpus.plain import Plain
 from retriever.corpus.rows import Notes, Reading, ReadingOptions, Row, first_of
 from retriever.corpus.sheets import open_sheets
-from retriever.corpus.sources import DELIMITERS, FORMATS, PARQUET, STDIN, Source
+from retriever.corpus.sources import DELIMITERS, FORMATS, STDIN, Source
 from retriever.corpus.survey import SAMPLE, Interpretation, survey
 from retriever.corpus.tables import Table
 
@@ -66,7 +66,7 @@ def read_documents(
 
     Returns:
         An iterator over documents and bad rows, in the order of the files. It remembers the ids it met, and its
-        ``notes`` say what was recognised or changed in each file.
+        ``notes`` say what was recognised or changed in each file, and its ``count`` how many rows have values.
 
     Raises:
         UsageError: Python knows no such encoding.
@@ -81,7 +81,9 @@ def read_documents(
         raise InputError("No file was given.", hint=FORMATS)
     for file in files:
         file.require_good_row()
-    return Reading(_documents(files, Converter(options)), [file.notes for file in files])
+    counts = [file.interpretation.count for file in files]
+    count = None if options.raw else sum(filter(None, counts))
+    return Reading(_documents(files, Converter(options)), [file.notes for file in files], count)
 
 
 def read_given(documents: Iterable[Document | BadRow]) -> Reading[Document | BadRow]:
@@ -133,33 +135,9 @@ def read_fields(
     def stored(row: Row) -> Row:
         return row if row.values is None else replace(row, values=plain.fields(row.values))
 
-    return Reading(file.rows() if options.raw else map(stored, file.rows()), [file.notes])
-
-
-def count_rows(paths: Sequence[str | Path]) -> int | None:
-    """Return about how many rows files have, or None where counting is not cheap: zipped files and streams.
-
-    Lines are counted, without the names of columns, so a CSV cell of several lines counts more than once.
-    """
-    total = 0
-    for path in map(Path, paths):
-        suffix = path.suffix.lower()
-        if not path.is_file() or suffix not in (".jsonl", ".ndjson", *DELIMITERS, PARQUET):
-            return None
-        with path.open("rb") as stream:
-            if stream.read(2) in (b"\x1f\x8b", b"PK"):
-                return None
-            stream.seek(0)
-            lines = 0 if suffix == PARQUET else max(0, _line_count(stream) - (suffix in DELIMITERS))
-        total += Parquet(Source(str(path)), FieldNames()).count if suffix == PARQUET else lines
-    return total
-
-
-def _line_count(stream: BinaryIO) -> int:
-    lines, last = 0, b"\n"
-    for block in iter(lambda: stream.read(1 << 20), b""):
-        lines, last = lines + block.count(b"\n"), block[-1:]
-    return lines + (last != b"\n")
+    if options.raw:
+        return Reading(file.rows(), [file.notes])
+    return Reading(map(stored, file.rows()), [file.notes], file.interpretation.count)
 
 
 def _documents(files: Sequence["_File"], converter: Converter) -> Iterator[Document | BadRow]:

@@ -90,10 +90,11 @@ class Reading(Iterator[Item]):
     Args:
         items: rows, or documents and bad rows.
         notes: a record a file, complete when everything is read.
+        count: rows that have values; None where nobody counted them.
     """
 
-    def __init__(self, items: Iterator[Item], notes: Sequence[Notes]) -> None:
-        self._items, self._notes = items, notes
+    def __init__(self, items: Iterator[Item], notes: Sequence[Notes], count: int | None = None) -> None:
+        self._items, self._notes, self.count = items, notes, count
 
     @property
     def notes(self) -> list[str]:

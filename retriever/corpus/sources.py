@@ -161,7 +161,12 @@ class _Unzipped(gzip.GzipFile):
     """A zipped file; one that unzips to hundreds of times its size is refused."""
 
     def read(self, size: int | None = -1) -> bytes:
-        data = super().read(size)
+        return self._checked(super().read(size))
+
+    def read1(self, size: int = -1) -> bytes:
+        return self._checked(super().read1(size))
+
+    def _checked(self, data: bytes) -> bytes:
         _refuse_bomb(str(self.name), self.tell(), cast("BinaryIO", self.fileobj).tell())
         return data
 

@@ -35,6 +35,7 @@ class Interpretation:
         dropped: columns that are left out.
         markup: what the texts have of HTML.
         notes: statements for the user.
+        count: rows that were looked at.
     """
 
     fields: FieldNames
@@ -42,6 +43,7 @@ class Interpretation:
     dropped: frozenset[str] = frozenset()
     markup: Markup = field(default_factory=Markup)
     notes: Sequence[str] = ()
+    count: int = 0
 
     def interpreted(self, row: Row) -> Row:
         """Return a row that is no table's with its values converted; tables convert their cells themselves."""
@@ -87,8 +89,9 @@ def survey(
         if name == identifier or (cells and named and _UNNAMED.fullmatch(name))
     }
     columns: dict[str, ColumnSurvey] = {}
-    markup = Markup()
+    markup, count = Markup(), 0
     for chunk in chain([sample] if sample else [], chunks):
+        count += len(chunk)
         for name, key in keys.items():
             key.see([row.get(name) for row in chunk])
         for row in chunk:
@@ -103,7 +106,7 @@ def survey(
                 columns[name].see([row.get(name) for row in chunk])
     if fields.spare_id in keys and not keys[fields.spare_id].unique:
         fields = replace(fields, spare_id="")
-    return _interpretation(flat.paths, list(columns.values()), fields, keys, markup)
+    return replace(_interpretation(flat.paths, list(columns.values()), fields, keys, markup), count=count)
 
 
 def _sound(rows: Iterable[Mapping[str, object]]) -> Iterator[Mapping[str, object]]:

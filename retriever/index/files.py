@@ -8,7 +8,6 @@ from retriever.corpus.encodings import find_foreign as find_foreign
 from retriever.corpus.encodings import find_utf16 as find_utf16
 from retriever.corpus.encodings import require_encoding as require_encoding
 from retriever.corpus.fields import FieldNames as FieldNames
-from retriever.corpus.readers import count_rows as count_rows
 from retriever.corpus.readers import read_documents as read_documents
 from retriever.corpus.readers import read_fields as read_fields
 from retriever.corpus.rows import DEEPEST as DEEPEST

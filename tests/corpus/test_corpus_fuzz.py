@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 from retriever.core.errors import InputError
 from retriever.core.types import BadRow, Document
-from retriever.corpus.readers import count_rows, read_documents
+from retriever.corpus.readers import read_documents
 
 ROWS = [{"id": row, "text": f"review {row}", "stars": row % 5, "tags": ["a", None]} for row in range(20)]
 JSONL = "\n".join(map(json.dumps, ROWS)).encode()
@@ -151,10 +151,6 @@ def read_damaged_parquet(path, copies):
     for seed in range(copies):
         path.write_bytes(damaged(whole, seed))
         read_in_part += bool(read(path))
-        try:
-            count_rows([path])
-        except InputError as error:
-            assert path.name in str(error)
     return read_in_part
 
 
@@ -219,9 +215,10 @@ def test_a_zip_bomb_is_refused(tmp_path, line, monkeypatch):
     monkeypatch.setattr("retriever.corpus.sources._LEAST_UNZIPPED", MIB)
     path = tmp_path / "bomb.jsonl.gz"
     zip_bomb(path, line, 2)
-    with pytest.raises(InputError, match=r"bomb\.jsonl\.gz unzips to more than 200 times its size"):
-        for _ in read_documents([path]):
-            pass
+    for encoding in (None, "utf-8"):
+        with pytest.raises(InputError, match=r"bomb\.jsonl\.gz unzips to more than 200 times its size"):
+            for _ in read_documents([path], encoding=encoding):
+                pass
 
 
 def test_a_zipped_corpus_of_like_rows_is_read(tmp_path, monkeypatch):

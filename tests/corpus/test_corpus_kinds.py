@@ -409,7 +409,7 @@ def test_lists_of_cells_are_a_table(tmp_path, separator):
         '["id", "text", "stars", "tags"]',
         '[1, "Leaks", 2, ["a"]]',
         '[2, "Pours, \\n well", 5, null]',
-        '{"id": 3}',
+        '7',
     ]
     path = tmp_path / "a.json"
     path.write_text(f"[{','.join(lists)}]" if separator == "," else "\n".join(lists))
@@ -417,7 +417,7 @@ def test_lists_of_cells_are_a_table(tmp_path, separator):
     assert rows == [
         Document("1", "Leaks", {"stars": 2, "tags": '["a"]'}), Document("2", "Pours, \n well", {"stars": 5}),
     ]  # fmt: skip
-    assert (bad.line, bad.reason) == (4, "not a list but an object")
+    assert (bad.line, bad.reason) == (4, "not a list but a number")
 
 
 def test_lists_of_cells_without_a_header_lose_none(tmp_path):

@@ -29,7 +29,6 @@ from retriever.index.files import (
     FieldNames,
     Reading,
     ReadingOptions,
-    count_rows,
     find_foreign,
     find_utf16,
     read_documents,
@@ -68,7 +67,7 @@ class Preview:
         bad: line and reason of those that cannot be read.
         columns: which field seems to hold what.
         notes: what was recognised or changed on reading it.
-        total: rows of the whole file, about; None where counting is not cheap.
+        total: rows of the whole file; None where nobody counted them.
     """
 
     names: Sequence[str]
@@ -158,7 +157,7 @@ def preview(file: Path) -> Preview:
     bad = [(row.line, row.problem) for row in read if row.values is None]
     names = list(dict.fromkeys(name for row in rows for name in row))
     notes = [note.replace(str(file), file.name) for note in reading.notes]
-    return Preview(names, rows, bad, recognise(rows), notes, count_rows([file]))
+    return Preview(names, rows, bad, recognise(rows), notes, reading.count)
 
 
 def _shown(row: Mapping[str, object]) -> dict[str, object]:
@@ -221,9 +220,9 @@ def index_file(plan: Plan, path: Path, encoders: EncoderPool, job: Job) -> Index
     tell = _telling(job, len(plan.instructions))
     ended = False
 
-    def rows() -> Iterator[Document | BadRow]:
+    def checked(rows: Iterator[Document | BadRow]) -> Iterator[Document | BadRow]:
         nonlocal ended
-        for row in _documents(plan.file, plan.columns):
+        for row in rows:
             job.check()
             yield row
         ended = True
@@ -236,10 +235,11 @@ def index_file(plan: Plan, path: Path, encoders: EncoderPool, job: Job) -> Index
     known = is_index(path)
     question, base = (None, None) if known else (encoders.default(), encoders.plain())
     units: UnitKind | None = "sentences" if plan.sentences and not known else None
-    options = IndexingOptions(units=units, language=AUTO, raw=True, rows=count_rows([plan.file]))
     with calling(plan.file, plan.name), Index(path, encoder=question, plain=base, load=encoders.described) as index:
+        read = _documents(plan.file, plan.columns)
+        options = IndexingOptions(units=units, language=AUTO, raw=True, rows=read.count)
         try:
-            report = index.add(rows(), instructions=plan.instructions, options=options, progress=follow)
+            report = index.add(checked(read), instructions=plan.instructions, options=options, progress=follow)
         finally:
             if is_index(path):
                 set_columns(index, plan.columns)
