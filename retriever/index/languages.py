@@ -7,7 +7,9 @@ gets the field ``language``, to filter and compare by.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from retriever.core.languages import ALIASES, ENGLISH, Language, count_words, language, languages
 from retriever.core.text import counted
@@ -17,6 +19,9 @@ from retriever.encoders.catalog import CATALOG
 from retriever.index.sources.encoders import DEFAULT_BASE
 from retriever.store.database import Store
 from retriever.store.word_index import LANGUAGE
+
+if TYPE_CHECKING:
+    from py3langid.langid import LanguageIdentifier
 
 MULTILINGUAL = "multilingual"
 """Name of the encoder for other languages than English, of texts as they are and under a question."""
@@ -104,6 +109,8 @@ def settle(store: Store, wanted: str | None, rows: Iterable[Document | BadRow], 
         settled.notes += base_note(base, store.words.language)
     if store.settings.get(TOLD_APART):
         settled.rows = map(told_apart, settled.rows)
+    else:
+        _identifier.cache_clear()
     return settled
 
 
@@ -115,12 +122,18 @@ def hear(texts: Iterable[str]) -> Heard:
 
 def language_of(text: str) -> str:
     """Return the code of the language that a text is most likely in; empty where it has too few words to tell."""
-    import py3langid
-
     if count_words(text) < _LEAST_WORDS:
         return ""
-    code, _ = py3langid.classify(text[:_MOST_CHARACTERS])
+    code, _ = _identifier().classify(text[:_MOST_CHARACTERS])
     return ALIASES.get(code, str(code))
+
+
+@lru_cache(maxsize=1)
+def _identifier() -> "LanguageIdentifier":
+    """Return py3langid's model, which takes 75 MiB; `settle` lets it go where no further text is looked at."""
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE)
 
 
 def with_others(spoken: Language, documents: Sequence[Document]) -> Language:
