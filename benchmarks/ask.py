@@ -1,7 +1,7 @@
 r"""Measure a language model as the reader: searches and clusters by answers that were written by reading, blind.
 
     PYTHONPATH=tests/contracts:tests/index python benchmarks/ask.py DATA [DATA ...] \
-        --output benchmarks/results/ask.json
+        --output benchmarks/results/ask.json.gz
 
 Two corpora with twelve questions each (benchmarks/data). Answers were written from the questions alone, and who judged
 which texts meet a question's criterion saw no answers. Searches are the product's. ``search`` measures precision@10
@@ -11,6 +11,7 @@ over HTTP; ``kills`` what is asked twice when processes die. Parts that are not 
 """
 
 import argparse
+import gzip
 import json
 import shlex
 import sys
@@ -165,7 +166,9 @@ def main() -> None:
     readers = Readers(load_encoder("default"), load_encoder("minilm"))
     materials = [load_material(name, options.data) for name in options.corpora]
     measured = measure(materials, readers, options.only)
-    before = json.loads(options.output.read_text()) if options.output and options.output.exists() else {}
+    before = (
+        json.loads(gzip.decompress(options.output.read_bytes())) if options.output and options.output.exists() else {}
+    )
     command = shlex.join(["benchmarks/ask.py", "DATA", "--only", *options.only])
     fingerprints = {"default": readers.encoder.fingerprint, "minilm": readers.plain.fingerprint}
     parts = before.get("parts", {})
@@ -175,7 +178,7 @@ def main() -> None:
     text = json.dumps({"benchmark": "ask", "parts": {name: parts[name] for name in PARTS if name in parts}}, indent=2)
     print(text)
     if options.output:
-        options.output.write_text(text + "\n")
+        options.output.write_bytes(gzip.compress(f"{text}\n".encode(), mtime=0))
 
 
 if __name__ == "__main__":

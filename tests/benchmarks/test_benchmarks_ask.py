@@ -17,7 +17,6 @@ from retriever.core.errors import InputError
 from retriever.core.requests import SearchOptions
 from retriever.core.unanswered import folded
 
-RESULTS = Path(__file__).parents[2] / "benchmarks/results/ask.json"
 THINGS = ("kettle", "toy", "lamp")
 WHAT = Question("what", FAULT, "kettle", "it is about a kettle")
 

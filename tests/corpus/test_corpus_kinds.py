@@ -409,7 +409,7 @@ def test_lists_of_cells_are_a_table(tmp_path, separator):
         '["id", "text", "stars", "tags"]',
         '[1, "Leaks", 2, ["a"]]',
         '[2, "Pours, \\n well", 5, null]',
-        '7',
+        "7",
     ]
     path = tmp_path / "a.json"
     path.write_text(f"[{','.join(lists)}]" if separator == "," else "\n".join(lists))
