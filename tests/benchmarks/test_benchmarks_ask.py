@@ -1,7 +1,6 @@
 import gzip
 import json
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
