@@ -3,6 +3,7 @@
 import datetime
 import gzip
 import io
+import zipfile
 
 import openpyxl
 import pytest
@@ -104,3 +105,33 @@ def test_a_book_without_texts_is_refused(tmp_path):
 def test_a_damaged_spreadsheet_is_refused_by_its_name(tmp_path, cut):
     with pytest.raises(InputError, match=r"a\.xlsx"):
         read(tmp_path, book(Reviews=[HEADER, *ROWS])[:cut])
+
+
+OPEN_DOCUMENT = """<?xml version="1.0" encoding="UTF-8"?>
+<office:document-content xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0"
+  xmlns:table="urn:oasis:names:tc:opendocument:xmlns:table:1.0"
+  xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0" office:version="1.2"><office:body><office:spreadsheet>
+  <table:table table:name="Reviews">{rows}</table:table></office:spreadsheet></office:body></office:document-content>"""
+MANIFEST = """<?xml version="1.0"?>
+<manifest:manifest xmlns:manifest="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0">
+<manifest:file-entry manifest:full-path="/" manifest:media-type="application/vnd.oasis.opendocument.spreadsheet"/>
+</manifest:manifest>"""
+OPEN_CELLS = {
+    str: '<table:table-cell office:value-type="string"><text:p>{0}</text:p></table:table-cell>',
+    int: '<table:table-cell office:value-type="float" office:value="{0}"><text:p>{0}</text:p></table:table-cell>',
+    datetime.datetime: '<table:table-cell office:value-type="date" office:date-value="{0}"/>',
+    type(None): "<table:table-cell/>",
+}
+
+
+def test_sheets_of_open_document(tmp_path):
+    rows = [["id", "text", "stars", "at"], [1, "Leaks", 2, datetime.datetime(2024, 5, 6, 10, 30)], [2, "Fine", None]]
+    cells = ("".join(OPEN_CELLS[type(value)].format(str(value).replace(" 1", "T1")) for value in row) for row in rows)
+    body = "".join(f"<table:table-row>{row}</table:table-row>" for row in cells)
+    with zipfile.ZipFile(tmp_path / "a.ods", "w") as archive:
+        archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+        archive.writestr("META-INF/manifest.xml", MANIFEST)
+        archive.writestr("content.xml", OPEN_DOCUMENT.format(rows=body))
+    assert list(read_documents([tmp_path / "a.ods"])) == [
+        Document("1", "Leaks", {"stars": 2, "at": "2024-05-06T10:30:00"}), Document("2", "Fine"),
+    ]  # fmt: skip
