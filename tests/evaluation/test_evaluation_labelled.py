@@ -153,7 +153,7 @@ def test_rows_keep_their_line_numbers(tmp_path):
         ("", "x.jsonl has no rows"),
         ("\n\n", "x.jsonl has no rows"),
         ('{"id": 1}\n{"id": \n', "x.jsonl, line 2: not JSON"),
-        ("[1]\n", "x.jsonl, line 1: not a JSON object but a list"),
+        ("[1]\n", "x.jsonl, line 1: not a JSON object but a number"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_named(tmp_path, content, problem):
