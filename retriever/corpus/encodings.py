@@ -174,11 +174,11 @@ def read_lines(stream: TextIO) -> Iterator[str]:
 def open_text(stream: BinaryIO, encoding: str) -> TextIO:
     """Return the text of a stream; `readable` knows what could not be decoded.
 
-    Lines end in LF, or in CR where the beginning has that alone.
+    Lines end in LF; where the beginning has CR alone, CR is read as LF.
     """
-    head = cast("io.BufferedReader", stream).peek(1)
+    head = cast("io.BufferedReader", stream).peek(1).decode(encoding, "replace")
     utf8 = codecs.lookup(encoding).name == UTF8
-    newline = "\r" if b"\r" in head and b"\n" not in head else "\n"
+    newline = None if "\r" in head[:-1] and "\n" not in head else "\n"  # the last CR may be half of a line's end
     return io.TextIOWrapper(stream, encoding, _BYTES if utf8 else _UNREADABLE, newline)
 
 

@@ -112,7 +112,8 @@ class JsonText:
                 if len(self._text) - self._at >= self._longest:
                     raise self._too_long() from error
                 cut = error.pos > len(self._text) - _CUT or error.msg.startswith("Unterminated")
-                if self._lines or self._ended or not cut:
+                whole = self._ended or (self._lines and self._text.endswith("\n"))
+                if whole or not cut:
                     raise ValueError(f"not JSON: {error.msg} {self._place(error.pos)}") from error
             except RecursionError as error:
                 raise ValueError("the JSON nests too deeply") from error
