@@ -114,7 +114,8 @@ class JsonText:
                 cut = error.pos > len(self._text) - _CUT or error.msg.startswith("Unterminated")
                 whole = self._ended or (self._lines and self._text.endswith("\n"))
                 if whole or not cut:
-                    raise ValueError(f"not JSON: {error.msg} {self._place(error.pos)}") from error
+                    problem = error.msg.removesuffix(" at")
+                    raise ValueError(f"not JSON: {problem} {self._place(error.pos)}") from error
             except RecursionError as error:
                 raise ValueError("the JSON nests too deeply") from error
             else:

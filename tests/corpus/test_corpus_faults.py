@@ -300,14 +300,21 @@ def test_an_object_over_several_lines_is_read_where_these_end_as_on_old_macs(tmp
 
 
 def test_letters_of_utf_16_that_have_the_byte_of_a_line_end_end_no_line(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"text": "' + "\u0d15" * 200_000 + '"}\n{"text": Leaks}\n{"text": "Pours well"}\n', "utf-16")
-    assert [row.line for row in read_documents([path])] == [1, 2, 3]
+    path = tmp_path / "a.csv"
+    path.write_bytes(f"id,text,{chr(0x0D15) * 200_000}\n1,Leaks,x\n2,Pours well,y\n".encode("utf-16"))
+    assert [(row.id, row.line) for row in read_documents([path])] == [("1", 2), ("2", 3)]
 
 
 def test_objects_without_lines_are_read_however_many_there_are():
     text = io.StringIO('{"text": "Leaks"}' * 100)
     assert [row.problem for row in JsonText(text, lines=True, longest=50).rows()] == [""] * 100
+
+
+def test_lines_full_of_open_quotes_are_told_from_rows_without_a_look_at_every_end(tmp_path):
+    opened = '3,"a ' * 10_000
+    rows, _ = read(tmp_path, "id,text\n1,Leaks\n" + f"{opened}\n" * 30 + "2,Pours well\n")
+    assert texts(rows) == [("1", "Leaks"), ("2", "Pours well")]
+    assert {row.reason for row in rows if isinstance(row, BadRow)} == {"not CSV: ',' expected after '\"'"}
 
 
 def test_a_row_that_ends_before_its_text_is_said_to(tmp_path):
