@@ -157,7 +157,7 @@ def parsed(lines: Sequence[str], delimiter: str, *, before: int = 0, strict: boo
 def split_leniently(line: str, delimiter: str, width: int) -> list[str]:
     """Return the cells of a line in which a quote closes a cell only before a delimiter or the end.
 
-    Quotes far behind the ``width`` cells of a row close nothing: to look for their ends would take a line's length each.
+    Far behind the ``width`` cells of a row no quote counts: to look for its end would take the length of the line.
     """
     mark = re.escape(delimiter)
     end = rf'" *(?={mark}|$)'
