@@ -38,7 +38,9 @@ _SAMPLE = 1 << 16  # bytes of foreign lines that a guess rests on
 _SHOWN = 60
 _ZEROS = 0.05  # of the bytes, in text of UTF-16 at least
 _BYTES, _UNREADABLE = "surrogateescape", "retriever.unreadable"
-_UNDECODED = re.compile("[\udc80-\udcff]")
+UNDECODED = re.compile("[\udc80-\udcff]")
+"""A byte in a text of `open_text` that could not be decoded."""
+
 codecs.register_error(_UNREADABLE, lambda error: ("\udcff", error.end))  # type: ignore[attr-defined]
 
 
@@ -188,7 +190,7 @@ def readable(text: str, encoding: str = UTF8) -> str:
     Raises:
         ValueError: a part of it could not be decoded; the message is the reason.
     """
-    bad = None if text.isascii() else _UNDECODED.search(text)
+    bad = None if text.isascii() else UNDECODED.search(text)
     if bad is None:
         return text
     place = f"at position {bad.start() + 1}"

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TextIO
 
-from retriever.corpus.encodings import LONGEST_LINE, UTF8, readable
+from retriever.corpus.encodings import LONGEST_LINE, UNDECODED, UTF8, readable
 from retriever.corpus.plain import unwrapped
 from retriever.corpus.rows import EXCERPT, Row, kind_of
 
@@ -98,6 +98,10 @@ class JsonText:
         line = self._line
         self._advance(end)
         return value, self._line > line
+
+    def is_readable(self) -> bool:
+        """Return whether all of the text at hand could be decoded."""
+        return self._text.isascii() or UNDECODED.search(self._text) is None
 
     def _decoded(self) -> tuple[object, int]:
         """Return the value at hand and where it ends.

@@ -196,3 +196,11 @@ def test_binary_values_of_mongodb_are_uuids_or_left_out(tmp_path):
     assert document.id == "00010203-0405-0607-0809-0a0b0c0d0e0f"
     assert document.metadata == {"bad": row["bad"], "at": "2024-05-31T10:06:40Z"}
     assert "'image' left out, as it holds bytes" in notes[0]
+
+
+def test_bytes_of_an_object_that_are_not_utf_8_cost_their_row_alone(tmp_path):
+    path, halves = tmp_path / "a.json", "\ud83d\ude00".encode("utf-8", "surrogatepass")
+    path.write_bytes(b'{"data": [{"text": "caf\xe9"}, {"text": "fine ' + halves + b'"}, {"text": "Leaks \\ud83d"}]}')
+    bad, *good = read_documents([path])
+    assert (bad.line, bad.reason[:23]) == (1, "not UTF-8: byte 0xe9 at")
+    assert [document.text for document in good] == ["fine \U0001f600", "Leaks \ufffd"]
