@@ -163,7 +163,8 @@ def split_leniently(line: str, delimiter: str, width: int) -> list[str]:
     end = rf'" *(?={mark}|$)'
     doubled = rf'(?:[^"\\]|\\.|""|(?!{end})")*+'  # or else the first quote closes that is before a delimiter
     cell = re.compile(rf' *"(?:({doubled})|(.*?)(?<!\\)){end}| *([^{mark}]*)')
-    cells, at = [], 0
+    cells: list[str] = []
+    at = 0
     while at <= len(line) and len(cells) <= width + 1 and (match := cell.match(line, at)):
         quoted, plain = match[1] if match[1] is not None else match[2], match[3]
         cells.append(plain if quoted is None else quoted.replace('""', '"').replace('\\"', '"'))
