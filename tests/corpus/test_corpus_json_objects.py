@@ -235,3 +235,10 @@ def test_rows_of_white_space_before_a_table_end_no_reading(tmp_path):
     path.write_text(json.dumps([*[[None]] * 120, [" "], ["id", "text"], [1, "Leaks"]]))
     with pytest.raises(InputError, match="no row can be read"):
         read_documents([path])
+
+
+@pytest.mark.parametrize("before", ["\ufeff", "\n ", ","])
+def test_an_object_may_begin_behind_a_mark_or_white_space(tmp_path, before):
+    path = tmp_path / "a.json"
+    path.write_text(before + json.dumps({"data": ROWS}))
+    assert [document.text for document in read_documents([path])] == COLUMNS["text"]
