@@ -97,7 +97,7 @@ class Delimited:
                     cells = [cell.replace("\\\\", "\\") for cell in cells]
                 record = Record(feed.first_line, feed.last_line, cells, "".join(feed.raw), feed.problem)
                 if (failed or record.end > record.line) and (mended := self._mended(record, failed, width)):
-                    self.mended += 1
+                    self.mended += '"' in record.raw
                     yield from mended
                     continue
                 if failed is not None:
@@ -114,7 +114,7 @@ class Delimited:
         if self._raw or record.problem or width < 2:
             return []
         records = []
-        for number, text in enumerate(io.StringIO(record.raw, newline=""), start=record.line):
+        for number, text in enumerate(io.StringIO(record.raw, newline="\n"), start=record.line):
             line = text.rstrip("\r\n")
             cells = split_leniently(line, self.delimiter, width) if len(line) <= _LONGEST_MENDED else [line]
             if len(cells) == width + 1 and not cells[-1].strip():

@@ -286,6 +286,12 @@ def test_lines_may_end_as_on_old_macs(tmp_path):
     assert [row.line for row in rows] == [2, 4]
 
 
+def test_a_cell_without_quotes_may_hold_a_carriage_return(tmp_path):
+    rows, note = read(tmp_path, "id,text,stars\n1,The handle\rwobbles,2\n2,Pours well,5\n")
+    assert texts(rows) == [("1", "The handle\rwobbles"), ("2", "Pours well")]
+    assert (rows[1].line, "quotes" in note) == (3, False)
+
+
 def test_bad_json_costs_one_row_where_lines_end_as_on_old_macs(tmp_path):
     lines = '{"id": 1, "text": "Leaks"}\r{"id": 2, "text": Leaks}\r{"id": 3, "text": "Pours well"}\r'
     rows, _ = read(tmp_path, lines, "a.jsonl")
