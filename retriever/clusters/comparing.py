@@ -206,7 +206,7 @@ def compare_clusters(first: Clustering, second: Clustering) -> ClusterChange:
     table = np.zeros((len(numbers[0]), len(numbers[1])), dtype=np.int64)
     np.add.at(table, (labels, other), 1)
     names = [[cluster.label.casefold() for cluster in each.clusters] for each in (first, second)]
-    alike = np.array([[name == another for another in names[1]] for name in names[0]])
+    alike = np.array([[name == another for another in names[1]] for name in names[0]]).reshape(table[:-1, :-1].shape)
     matched = linear_sum_assignment(table[:-1, :-1] + alike * (len(ids) + 1), maximize=True)
     pairs = set(zip(*(side.tolist() for side in matched), strict=True))
     pairs.add((len(table) - 1, len(table[0]) - 1))  # of none and none

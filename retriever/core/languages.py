@@ -78,6 +78,8 @@ class Language:
         if self.is_english and not self.others:
             return [word for token in _WORD.findall(text) if (word := token.casefold()) not in STOPWORDS]
         composed = unicodedata.normalize("NFC", text)
+        if ENGLISH.code in (self.code, *self.others):  # "don't" is one word there
+            composed = _WORD.sub(lambda word: " " if word[0].casefold() in STOPWORDS else word[0], composed)
         parted = next((_PARTED[code] for code in (self.code, *self.others) if code in _PARTED), None)
         apart = composed if parted is None else WIDE.sub(" ", composed)
         words = [word.casefold() for word in _WORD_ELSEWHERE.findall(apart)]

@@ -43,7 +43,7 @@ class Cells:
                 yield Record(line, line, [], row, problem=row)
                 continue
             cells = [_text(cell) for cell in row]
-            yield Record(line, line, cells if any(cells) else [], "\t".join(cells))
+            yield Record(line, line, cells if any(map(str.strip, cells)) else [], "\t".join(cells))
 
 
 def _text(cell: object) -> str:

@@ -97,7 +97,7 @@ class Delimited:
                     cells = [cell.replace("\\\\", "\\") for cell in cells]
                 record = Record(feed.first_line, feed.last_line, cells, "".join(feed.raw), feed.problem)
                 if (failed or record.end > record.line) and (mended := self._mended(record, failed, width)):
-                    self.mended += 1
+                    self.mended += '"' in record.raw
                     yield from mended
                     continue
                 if failed is not None:
@@ -114,9 +114,9 @@ class Delimited:
         if self._raw or record.problem or width < 2:
             return []
         records = []
-        for number, text in enumerate(io.StringIO(record.raw, newline=""), start=record.line):
+        for number, text in enumerate(io.StringIO(record.raw, newline="\n"), start=record.line):
             line = text.rstrip("\r\n")
-            cells = split_leniently(line, self.delimiter) if len(line) <= _LONGEST_MENDED else [line]
+            cells = split_leniently(line, self.delimiter, width) if len(line) <= _LONGEST_MENDED else [line]
             if len(cells) == width + 1 and not cells[-1].strip():
                 del cells[-1]
             if line.strip():
@@ -154,18 +154,22 @@ def parsed(lines: Sequence[str], delimiter: str, *, before: int = 0, strict: boo
     return records
 
 
-def split_leniently(line: str, delimiter: str) -> list[str]:
-    """Return the cells of a line in which a quote closes a cell only before a delimiter or the end."""
+def split_leniently(line: str, delimiter: str, width: int) -> list[str]:
+    """Return the cells of a line in which a quote closes a cell only before a delimiter or the end.
+
+    Far behind the ``width`` cells of a row no quote counts: to look for its end would take the length of the line.
+    """
     mark = re.escape(delimiter)
     end = rf'" *(?={mark}|$)'
     doubled = rf'(?:[^"\\]|\\.|""|(?!{end})")*+'  # or else the first quote closes that is before a delimiter
     cell = re.compile(rf' *"(?:({doubled})|(.*?)(?<!\\)){end}| *([^{mark}]*)')
-    cells, at = [], 0
-    while at <= len(line) and (match := cell.match(line, at)):
+    cells: list[str] = []
+    at = 0
+    while at <= len(line) and len(cells) <= width + 1 and (match := cell.match(line, at)):
         quoted, plain = match[1] if match[1] is not None else match[2], match[3]
         cells.append(plain if quoted is None else quoted.replace('""', '"').replace('\\"', '"'))
         at = match.end() + len(delimiter)
-    return cells
+    return cells + line[at:].split(delimiter) if at <= len(line) else cells
 
 
 def _share_as_wide(records: Sequence[Record], known: Collection[str | None]) -> float:

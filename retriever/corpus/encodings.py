@@ -38,7 +38,9 @@ _SAMPLE = 1 << 16  # bytes of foreign lines that a guess rests on
 _SHOWN = 60
 _ZEROS = 0.05  # of the bytes, in text of UTF-16 at least
 _BYTES, _UNREADABLE = "surrogateescape", "retriever.unreadable"
-_UNDECODED = re.compile("[\udc80-\udcff]")
+UNDECODED = re.compile("[\udc80-\udcff]")
+"""A byte in a text of `open_text` that could not be decoded."""
+
 codecs.register_error(_UNREADABLE, lambda error: ("\udcff", error.end))  # type: ignore[attr-defined]
 
 
@@ -174,11 +176,11 @@ def read_lines(stream: TextIO) -> Iterator[str]:
 def open_text(stream: BinaryIO, encoding: str) -> TextIO:
     """Return the text of a stream; `readable` knows what could not be decoded.
 
-    Lines end in LF, or in CR where the beginning has that alone.
+    Lines end in LF; where the beginning has CR alone, CR is read as LF.
     """
-    head = cast("io.BufferedReader", stream).peek(1)
+    head = cast("io.BufferedReader", stream).peek(1).decode(encoding, "replace")
     utf8 = codecs.lookup(encoding).name == UTF8
-    newline = "\r" if b"\r" in head and b"\n" not in head else "\n"
+    newline = None if "\r" in head[:-1] and "\n" not in head else "\n"  # the last CR may be half of a line's end
     return io.TextIOWrapper(stream, encoding, _BYTES if utf8 else _UNREADABLE, newline)
 
 
@@ -188,7 +190,7 @@ def readable(text: str, encoding: str = UTF8) -> str:
     Raises:
         ValueError: a part of it could not be decoded; the message is the reason.
     """
-    bad = None if text.isascii() else _UNDECODED.search(text)
+    bad = None if text.isascii() else UNDECODED.search(text)
     if bad is None:
         return text
     place = f"at position {bad.start() + 1}"

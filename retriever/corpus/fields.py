@@ -121,7 +121,7 @@ def changed(values: Mapping[str, object], keys: Sequence[str], value: object) ->
 def without(values: Mapping[str, object], keys: Sequence[str]) -> dict[str, object]:
     """Return an object without the value that some keys lead to, nor the objects that held nothing else."""
     first, *rest = keys
-    inner = values[first]
+    inner = values.get(first)
     left = without(inner, rest) if rest and isinstance(inner, Mapping) else {}
     return {name: left if name == first else value for name, value in values.items() if name != first or left}
 

@@ -1,11 +1,13 @@
 """Files of JSON: lines, values, arrays, one object of many records, or lists of cells, told apart by how they begin."""
 
+import json
 import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import cast
 
-from retriever.corpus.encodings import LONGEST_LINE
+from retriever.corpus.encodings import LONGEST_LINE, readable
 from retriever.corpus.json_objects import Object, Shape, find_shape
 from retriever.corpus.json_text import JsonText
 from retriever.corpus.rows import Row
@@ -41,6 +43,7 @@ class JsonFile:
         self.notes: list[str] = []
         self._lines, self._longest = False, LONGEST_LINE
         self._shape: Shape | None = None
+        self._is_readable = True
         self._before = head.index("[") + 1 if _ARRAY_OF_LISTS.match(head) else 0  # characters, to the first list
         self.has_lists = not raw and bool(self._before or _LINES_OF_LISTS.match(head))
         by_lines = source.suffix != ".json"
@@ -56,7 +59,8 @@ class JsonFile:
                 yield from JsonText(text, self._source.encoding, lines=self._lines, longest=self._longest).rows()
             else:
                 whole, _ = JsonText(text, self._source.encoding, longest=LARGEST_OBJECT).value()
-                yield from self._shape.rows(cast("Object", whole), self._source.name)
+                rows = self._shape.rows(cast("Object", whole), self._source.name)
+                yield from rows if self._is_readable else map(self._readable, rows)
 
     def lists(self) -> Iterator[Sequence[object] | str]:
         """Yield the items of every list, or why it cannot be read."""
@@ -72,6 +76,7 @@ class JsonFile:
             begins_object = values.peek() == "{"
             try:
                 first, several_lines = values.value()
+                self._is_readable = values.is_readable()
                 alone = not values.peek()
             except ValueError:
                 self._lines = by_lines or not begins_object
@@ -82,3 +87,12 @@ class JsonFile:
             self._shape = find_shape(first, self._source.name)
         if self._shape is not None:
             self.notes.append(self._shape.note)
+
+    def _readable(self, row: Row) -> Row:
+        """Return a row of an object as `JsonText` would read it by itself: whole, or with what could not be decoded."""
+        text = json.dumps(row.values, ensure_ascii=False, default=str)
+        try:
+            whole = readable(text, self._source.encoding)
+        except ValueError as error:
+            return replace(row, values=None, problem=str(error))
+        return row if whole is text or row.values is None else replace(row, values=json.loads(whole))

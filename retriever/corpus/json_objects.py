@@ -60,10 +60,16 @@ class Shape:
         if self.kind == "split":
             names = list(map(str, held["columns"]))
             rows = (dict(zip(names, row, strict=False)) if isinstance(row, list) else row for row in held["data"])
-            return zip(chain(held.get("index", ()), repeat(None)), rows, strict=False)
+            keys = held["index"] if isinstance(held.get("index"), list) else []
+            return zip(chain(keys, repeat(None)), rows, strict=False)
         if self.kind == "table":
             index = held["schema"]["primaryKey"][0]
-            return ((row.get(index), {name: row[name] for name in row if name != index}) for row in held["data"])
+            return (
+                (row.get(index), {name: row[name] for name in row if name != index})
+                if isinstance(row, dict)
+                else (None, row)
+                for row in held["data"]
+            )
         return held.items() if self.kind == "keyed" else ((None, item) for item in held)
 
 
@@ -82,7 +88,7 @@ def find_shape(whole: Object, file: str, path: tuple[str, ...] = ()) -> Shape | 
     key = value_at(whole, ("schema", "primaryKey"))
     if isinstance(first, list) and "columns" in lists:
         return Shape("split", path)
-    if isinstance(first, dict) and isinstance(key, list) and len(key) == 1:
+    if isinstance(first, dict) and isinstance(key, list) and len(key) == 1 and isinstance(key[0], str):
         return Shape("table", path)
     if len(lists) == len(members) and len(set(map(len, lists.values()))) == 1 and any(map(_is_flat, lists.values())):
         return Shape("columns", path)
@@ -160,7 +166,8 @@ def _name_fields(names: Mapping[str, object]) -> bool:
 def _rows_of_columns(columns: Mapping[str, Any], file: str) -> Iterator[tuple[object, Object]]:
     """Yield the rows of columns that are lists, or objects with a member a row."""
     labels = {
-        name: list(column) if isinstance(column, dict) else range(len(column)) for name, column in columns.items()
+        name: list(column) if isinstance(column, dict) else range(len(column) if isinstance(column, list) else 0)
+        for name, column in columns.items()
     }
     first = next(iter(labels.values()))
     for name, others in labels.items():

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TextIO
 
-from retriever.corpus.encodings import LONGEST_LINE, UTF8, readable
+from retriever.corpus.encodings import LONGEST_LINE, UNDECODED, UTF8, readable
 from retriever.corpus.plain import unwrapped
 from retriever.corpus.rows import EXCERPT, Row, kind_of
 
@@ -94,10 +94,15 @@ class JsonText:
 
     def value(self) -> tuple[object, bool]:
         """Return the next value, and whether it has several lines; raise `ValueError` where it cannot be read."""
+        self.peek()
         value, end = self._decoded()
         line = self._line
         self._advance(end)
         return value, self._line > line
+
+    def is_readable(self) -> bool:
+        """Return whether all of the text at hand could be decoded."""
+        return self._text.isascii() or UNDECODED.search(self._text) is None
 
     def _decoded(self) -> tuple[object, int]:
         """Return the value at hand and where it ends.
@@ -112,8 +117,10 @@ class JsonText:
                 if len(self._text) - self._at >= self._longest:
                     raise self._too_long() from error
                 cut = error.pos > len(self._text) - _CUT or error.msg.startswith("Unterminated")
-                if self._lines or self._ended or not cut:
-                    raise ValueError(f"not JSON: {error.msg} {self._place(error.pos)}") from error
+                whole = self._ended or (self._lines and self._text.endswith("\n"))
+                if whole or not cut:
+                    problem = error.msg.removesuffix(" at")
+                    raise ValueError(f"not JSON: {problem} {self._place(error.pos)}") from error
             except RecursionError as error:
                 raise ValueError("the JSON nests too deeply") from error
             else:

@@ -5,6 +5,7 @@ import pytest
 from index_fakes import MOOD, PRODUCT, documents
 
 from retriever.clusters.comparing import compare_clusters, compare_ranks, write_page
+from retriever.clusters.references import NONE
 from retriever.core.errors import OutputError, UsageError
 
 
@@ -41,6 +42,14 @@ def test_groups_of_one_name_are_counterparts_however_few_documents_they_share(mi
     found = compare_clusters(first, replace(second, clusters=swapped))
     assert [(one.first, one.second) for one in found.flows if one.stays] == [(0, 1), (1, 0)]
     assert found.moved == 4
+
+
+def test_groups_are_compared_with_a_clustering_that_has_none(mixed):
+    groups = mixed.cluster(PRODUCT, k=2)
+    none = replace(groups, clusters=[], places={document.id: (NONE,) for document in groups.material.documents})
+    flows = compare_clusters(none, groups).flows
+    assert [(flow.first, flow.stays) for flow in flows] == [(NONE, False)] * 2
+    assert [flow.stays for flow in compare_clusters(groups, none).flows] == [False] * 2
 
 
 def test_the_same_clustering_has_not_moved(mixed):

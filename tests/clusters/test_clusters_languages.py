@@ -1,10 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from retriever.clusters.arithmetic.naming import answer_words, keywords, labels_of, names_that_hold, typical_sentence
 from retriever.clusters.phrases import title
 from retriever.clusters.quotes import Source, quotes, typical_words
-from retriever.core.languages import ENGLISH, language
+from retriever.core.languages import language
 from retriever.core.types import Document
 from retriever.index.languages import FIELD, with_others
 from retriever_app import cards
@@ -42,7 +44,9 @@ def test_words_without_a_topic_are_left_out_in_all_languages_that_texts_are_in()
     ]  # fmt: skip
     denied = [spoken.denies(text) for text in ("kein netz", "pas de bruit", "壊れない", "no lock")]
     assert denied == [True, True, True, False]
-    assert with_others(ENGLISH, documents[:4]).words("The lock, la serrure") == ["lock", "serrure"]
+    for code in ("en", "fr"):
+        mixed = replace(language(code), others=tuple({"en", "fr"} - {code}))
+        assert mixed.words("The lock doesn't hold, l'huile de la serrure") == ["lock", "hold", "huile", "serrure"]
     assert with_others(GERMAN, documents[:2]) == GERMAN
 
 

@@ -7,6 +7,7 @@ from pyarrow import parquet
 
 from retriever.core.errors import InputError
 from retriever.core.types import BadRow, Document
+from retriever.corpus.fields import without
 from retriever.corpus.readers import read_documents
 
 GOOD = b'{"id": "good", "text": "fine"}'
@@ -177,3 +178,11 @@ def test_damage_further_down_ends_the_iteration(tmp_path):
     assert next(documents) == Document("0", "text number 0")
     with pytest.raises(InputError, match="cut off in the middle"):
         list(documents)
+
+
+def test_an_id_that_is_an_object_with_the_text_in_it_is_bad(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"id": {"text": "Leaks"}}\n{"id": {"text": "Pours well"}}\n')
+    with pytest.raises(InputError, match="the id in 'id' is an object, not a string"):
+        read_documents([path], id_field="id", text_field="id.text")
+    assert without(without({"id": {"text": "Leaks"}, "stars": 2}, ("id",)), ("id", "text")) == {"stars": 2}

@@ -1,8 +1,11 @@
 """Tables in other shapes than their header's: each kind that programs write is read, and said in the notes."""
 
+import io
+
 import pytest
 
 from retriever.core.types import BadRow, Document
+from retriever.corpus.json_text import JsonText
 from retriever.corpus.readers import read_documents
 
 
@@ -279,8 +282,45 @@ def test_a_drawn_line_below_the_header_is_no_row(tmp_path, data):
 
 def test_lines_may_end_as_on_old_macs(tmp_path):
     rows, _ = read(tmp_path, 'id,text\r1,"The handle,\rit wobbles"\r2,Pours well\r')
-    assert texts(rows) == [("1", "The handle,\rit wobbles"), ("2", "Pours well")]
+    assert texts(rows) == [("1", "The handle,\nit wobbles"), ("2", "Pours well")]
     assert [row.line for row in rows] == [2, 4]
+
+
+def test_a_cell_without_quotes_may_hold_a_carriage_return(tmp_path):
+    rows, note = read(tmp_path, "id,text,stars\n1,The handle\rwobbles,2\n2,Pours well,5\n")
+    assert texts(rows) == [("1", "The handle\rwobbles"), ("2", "Pours well")]
+    assert (rows[1].line, "quotes" in note) == (3, False)
+
+
+def test_bad_json_costs_one_row_where_lines_end_as_on_old_macs(tmp_path):
+    lines = '{"id": 1, "text": "Leaks"}\r{"id": 2, "text": Leaks}\r{"id": 3, "text": "Pours well"}\r'
+    rows, _ = read(tmp_path, lines, "a.jsonl")
+    assert texts(rows) == [("1", "Leaks"), ("3", "Pours well")]
+    assert [row.line for row in rows] == [1, 2, 3]
+
+
+def test_an_object_over_several_lines_is_read_where_these_end_as_on_old_macs(tmp_path):
+    rows, _ = read(tmp_path, '{\r"id": 1, "text": "Leaks"\r}\r{\r"id": 2, "text": "Pours well"\r}\r', "a.json")
+    assert texts(rows) == [("1", "Leaks"), ("2", "Pours well")]
+    assert [row.line for row in rows] == [1, 4]
+
+
+def test_letters_of_utf_16_that_have_the_byte_of_a_line_end_end_no_line(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(f"id,text,{chr(0x0D15) * 200_000}\n1,Leaks,x\n2,Pours well,y\n".encode("utf-16"))
+    assert [(row.id, row.line) for row in read_documents([path])] == [("1", 2), ("2", 3)]
+
+
+def test_objects_without_lines_are_read_however_many_there_are():
+    text = io.StringIO('{"text": "Leaks"}' * 100)
+    assert [row.problem for row in JsonText(text, lines=True, longest=50).rows()] == [""] * 100
+
+
+def test_lines_full_of_open_quotes_are_told_from_rows_without_a_look_at_every_end(tmp_path):
+    opened = '3,"a ' * 10_000
+    rows, _ = read(tmp_path, "id,text\n1,Leaks\n" + f"{opened}\n" * 30 + "2,Pours well\n")
+    assert texts(rows) == [("1", "Leaks"), ("2", "Pours well")]
+    assert {row.reason for row in rows if isinstance(row, BadRow)} == {"not CSV: ',' expected after '\"'"}
 
 
 def test_a_row_that_ends_before_its_text_is_said_to(tmp_path):

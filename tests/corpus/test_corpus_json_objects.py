@@ -196,3 +196,49 @@ def test_binary_values_of_mongodb_are_uuids_or_left_out(tmp_path):
     assert document.id == "00010203-0405-0607-0809-0a0b0c0d0e0f"
     assert document.metadata == {"bad": row["bad"], "at": "2024-05-31T10:06:40Z"}
     assert "'image' left out, as it holds bytes" in notes[0]
+
+
+def test_bytes_of_an_object_that_are_not_utf_8_cost_their_row_alone(tmp_path):
+    path, halves = tmp_path / "a.json", "\ud83d\ude00".encode("utf-8", "surrogatepass")
+    path.write_bytes(b'{"data": [{"text": "caf\xe9"}, {"text": "fine ' + halves + b'"}, {"text": "Leaks \\ud83d"}]}')
+    bad, *good = read_documents([path])
+    assert (bad.line, bad.reason[:23]) == (1, "not UTF-8: byte 0xe9 at")
+    assert [document.text for document in good] == ["fine \U0001f600", "Leaks \ufffd"]
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        {"schema": {"primaryKey": ["at"]}, "data": [{"at": "1", "text": "Leaks"}, 5]},
+        {"schema": {"primaryKey": [{"at": 1}]}, "data": [{"id": "1", "text": "Leaks"}, 5]},
+        {"columns": ["id", "text"], "data": [["1", "Leaks"], 5], "index": 7},
+    ],
+    ids=["a row that is none", "a key that is none", "an index that is none"],
+)
+def test_parts_of_an_object_that_are_no_rows_or_keys_end_no_reading(tmp_path, whole):
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(whole))
+    good, bad = read_documents([path])
+    assert (good.id, good.text) == ("1", "Leaks")
+    assert bad.reason == "not a JSON object but a number"
+
+
+def test_a_column_that_is_none_is_named(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"text": ["Leaks"], **{f"column {number}": [1] for number in range(40)}, "count": 1}))
+    with pytest.raises(InputError, match="the column 'count' has other rows"):
+        list(read_documents([path]))
+
+
+def test_rows_of_white_space_before_a_table_end_no_reading(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps([*[[None]] * 120, [" "], ["id", "text"], [1, "Leaks"]]))
+    with pytest.raises(InputError, match="no row can be read"):
+        read_documents([path])
+
+
+@pytest.mark.parametrize("before", ["\ufeff", "\n ", ","])
+def test_an_object_may_begin_behind_a_mark_or_white_space(tmp_path, before):
+    path = tmp_path / "a.json"
+    path.write_text(before + json.dumps({"data": ROWS}))
+    assert [document.text for document in read_documents([path])] == COLUMNS["text"]
