@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from retriever.clusters.budget import BUDGET, Read
 from retriever.core.arguments import require
-from retriever.core.errors import EncoderMismatchError, FilterError, InputError, UsageError
+from retriever.core.errors import ConsentError, EncoderError, EncoderMismatchError, FilterError, InputError, UsageError
 from retriever.core.results import OnIndexing
 from retriever.index.completing import complete, complete_with, lacking
 from retriever.index.filtering import request_filter
@@ -153,8 +153,8 @@ class Clusterings:
         """Return the names of the groups of each document by its id, for every saved clustering of a question.
 
         Documents are placed as by `get`, and one that fits no group is left out. Where a document may have several, in
-        an index of sentences too, its groups are a list. What `get` refuses, made with another encoder or of a filter
-        by answers that nobody gives any more, is as it was saved and changed: later documents have no group.
+        an index of sentences too, its groups are a list. What `get` refuses, made with another encoder, of a filter by
+        answers that nobody gives any more, or waiting for an encoder that cannot be asked, is as it was saved and changed: later documents have no group.
         """
         from retriever.clusters.saved import as_saved
 
@@ -165,7 +165,7 @@ class Clusterings:
                 continue
             try:
                 saved: Clustering = self.get(name)
-            except (EncoderMismatchError, FilterError):
+            except (EncoderError, FilterError, ConsentError):
                 saved = as_saved(self._opened.store, stored)
             names = {cluster.number: cluster.label for cluster in saved.clusters}
             labels = {id: [names[each] for each in there if each in names] for id, there in saved.topics.items()}

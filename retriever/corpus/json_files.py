@@ -17,8 +17,8 @@ LARGEST_OBJECT = 256_000_000
 """Characters of one object that holds many records, at most: it is held in memory as a whole."""
 
 _JSON = re.compile(r"[\s\ufeff]*(?:\{\s*[\"}]|\[\s*[{\]\"])")
+_LINES = 100  # by which lists are told from objects
 _ARRAY_OF_LISTS = re.compile(r"[\s\ufeff]*\[\s*\[\s*[^\s{\[]")
-_LINES_OF_LISTS = re.compile(r"[\s\ufeff]*\[\s*[^\s{\[][^\n]*\]\s*\n\s*\[(?![\s\S]*\n\s*\{)")
 
 
 def is_json(head: str) -> bool:
@@ -45,7 +45,7 @@ class JsonFile:
         self._shape: Shape | None = None
         self._is_readable = True
         self._before = head.index("[") + 1 if _ARRAY_OF_LISTS.match(head) else 0  # characters, to the first list
-        self.has_lists = not raw and bool(self._before or _LINES_OF_LISTS.match(head))
+        self.has_lists = not raw and bool(self._before or _are_lists([line.strip() for line in head.splitlines()]))
         by_lines = source.suffix != ".json"
         if not head.lstrip("\ufeff \t\r\n").startswith("["):
             self._look(by_lines, raw)
@@ -96,3 +96,10 @@ class JsonFile:
         except ValueError as error:
             return replace(row, values=None, problem=str(error))
         return row if whole is text or row.values is None else replace(row, values=json.loads(whole))
+
+
+def _are_lists(lines: Sequence[str]) -> bool:
+    """Return whether lines are a list of cells each, as far as can be seen."""
+    first, *rest = [line for line in lines if line][:_LINES] or [""]
+    is_list = re.fullmatch(r"\ufeff?\[\s*[^\s{\[].*\]", first) is not None
+    return is_list and rest[:1] != [] and rest[0].startswith("[") and not any(line.startswith("{") for line in rest)

@@ -177,7 +177,7 @@ def base_note(base: str | None, spoken: Language | None) -> list[str]:
     if base != CATALOG[DEFAULT_BASE].spec or spoken in (None, ENGLISH):
         return []
     return [
-        "The encoders of this index read English: "
+        "The base encoder of this index reads English: "
         f"`retriever reembed --encoder {MULTILINGUAL} --base none` gives it one that reads a hundred languages."
     ]
 

@@ -94,7 +94,7 @@ def test_english_vectors_for_an_index_in_another_language_are_told_when_they_are
     english = FakeEncoder("minilm")
     english.spec = replace(english.spec, name=CATALOG["minilm"].spec)
     done = reembed(index.path, plain=english)
-    assert ["encoders of this index read English" in note for note in done.notes] == [True] * notes
+    assert ["base encoder of this index reads English" in note for note in done.notes] == [True] * notes
 
 
 def test_documents_in_several_languages_get_a_field_to_filter_by(index):
