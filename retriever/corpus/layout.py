@@ -4,6 +4,7 @@ Before the header there may be a line ``sep=;``, a title or other lines of a rep
 rows: the questions in full, sub-headings of questions with several columns, Qualtrics' import ids.
 """
 
+import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -163,6 +164,13 @@ def _contradicts(rows: Sequence[Sequence[str]]) -> bool:
 def _only_values(cells: Sequence[str]) -> bool:
     filled = [cell for cell in cells if cell.strip()]
     return len(filled) > 1 and all(map(is_value, filled))
+
+
+def is_drawn(record: Record) -> bool:
+    """Return whether a record is a line that parts header and rows, as Markdown and databases draw it."""
+    return any("--" in cell for cell in record.cells) and not any(
+        re.search(r"[^\s:+=|-]", cell) for cell in record.cells
+    )
 
 
 def is_value(cell: str) -> bool:
