@@ -73,8 +73,8 @@ _CLOCK = (
     r"(?P<hour>\d{1,2})(?P<part>[:.])(?P<minute>\d{2})(?:(?P=part)(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?"
 )
 _TIME = (
-    rf"(?:(?:\s*,?\s+(?:(?:at|um|à|a\s+las|alle)\s+)?|T|:){_CLOCK}\s*(?P<half>[ap]\.?m\.?)?(?:\s+uhr)?\s*{_ZONE}?"
-    r"(?:\s+\([\w\s]+\))?)?"
+    rf"(?:(?:\s*,?\s+(?:(?:at|um|à|a\s+las|alle)\s+)?|T|:){_CLOCK}\s*(?P<half>[ap]\.?m\.?)?(?:\s+uhr)?\s*"
+    rf"(?:{_ZONE}(?:\s+(?:\([\w\s]+\)|[A-Z]{{3,4}}))?)?)?"
 )
 _WORD = r"(?P<month>[^\W\d_]{3,10})\.?"
 _DAY = r"(?P<day>\d{1,2})(?:\.|st|nd|rd|th|er|º)?"
@@ -88,12 +88,13 @@ _FORMS = tuple(
         rf"{_LEAD}{_DAY}[\s/-]*(?:de\s+|of\s+)?{_WORD},?[\s/-]*(?:de\s+|del\s+)?{_YEAR}{_TIME}",
         rf"(?P<day>\d{{1,2}})(?P<dash>[-/]){_WORD}(?P=dash)(?P<year>\d{{2}}){_TIME}",
         rf"{_LEAD}{_WORD}\s*{_DAY},?\s+{_YEAR}{_TIME}",
+        rf"(?P<month>\d{{1,2}}) (?P<day>\d{{1,2}}), {_YEAR}{_TIME}",  # of Amazon's old data sets
         rf"{_LEAD}{_WORD}\s+{_DAY}\s+{_CLOCK}(?:\s+{_ZONE})?\s+{_YEAR}",  # of C's ctime, and of Twitter
     )
 )
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d.*)?")
 _MONTH_ALONE = re.compile(
-    rf"{_YEAR}[-/](?P<number>\d{{2}})|(?P<before>\d{{1,2}})[-/](?P<behind>\d{{4}})"
+    rf"{_YEAR}[-/](?P<number>\d{{1,2}})|(?P<before>\d{{1,2}})[-/](?P<behind>\d{{4}})"
     rf"|{_WORD}(?:[\s-]+(?=\d{{4}})|-|\s?')(?P<after>\d{{2}}|\d{{4}})",
     re.IGNORECASE,
 )
