@@ -65,7 +65,7 @@ def find_layout(records: Sequence[Record], *, known: Collection[str | None], raw
         skipped = records[at - 1].end - before
         before += skipped
         notes.append(f"{skipped} line{'s' if skipped > 1 else ''} before the header skipped")
-    filled = [record for record in records[at:] if record.cells]
+    filled = [record for record in records[at:] if any(map(str.strip, record.cells))]
     if not filled:
         return Layout(before, notes=notes)
     if not raw and lacks_first_name(filled):

@@ -20,6 +20,7 @@ from retriever.corpus.rows import ReadingOptions, Row
 from retriever.corpus.survey import Interpretation, recognised, survey
 
 _MOST_BEHIND = 20  # lines of a report behind the last row
+_NO_WORDS = re.compile(r"[-+.,\d\s]*")
 _NULLS = frozenset({"NULL", r"\N"})  # of databases, in whatever column
 
 
@@ -44,7 +45,8 @@ class Table:
         if header is not None:
             records.check_header(header)
         self._seen: Counter[str] = Counter()
-        rows = [record for record in first if record.line > self._layout.before][self._layout.headers :]
+        filled = [record for record in first if any(map(str.strip, record.cells))]
+        rows = [record for record in filled if record.line > self._layout.before][self._layout.headers :]
         usual = recognised(names, [dict(zip(names, row.cells, strict=False)) for row in rows], fields)
         texts = [names.index(name) for name in (usual.find_text(names), usual.find_title(names)) if name in names]
         self._texts_at = texts or [0]  # columns of which a row has something to say
@@ -105,7 +107,7 @@ class Table:
                     continue
             if order and not record.problem:
                 record = replace(record, cells=[record.cells[at] for at in order])
-            doubtful = record.problem or not any(record.cells[at].strip() for at in self._texts_at)
+            doubtful = record.problem or all(_NO_WORDS.fullmatch(record.cells[at]) for at in self._texts_at)
             if doubtful and last and not self._raw and len(behind) < _MOST_BEHIND:
                 if _is_remark(given, last, after_blank=given.line > last.end + 1):
                     behind.append(record)

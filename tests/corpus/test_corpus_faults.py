@@ -188,7 +188,14 @@ def test_lines_in_quotes_stay_one_text(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "end", ["Total: 2 rows\n", "\n(2 rows affected)\n", "Made by the shop,,\nAll rights reserved\n", "\nEND,,\n"]
+    "end",
+    [
+        "Total: 2 rows\n",
+        "\n(2 rows affected)\n",
+        "Made by the shop,,\nAll rights reserved\n",
+        "\nEND,,\n",
+        "\nTotal,2,\n",
+    ],
 )
 def test_lines_of_a_report_behind_the_rows_are_skipped(tmp_path, end):
     rows, note = read(tmp_path, f"id,text,stars\n1,Leaks,1\n2,Pours well,5\n{end}")

@@ -111,6 +111,7 @@ def test_raw_skips_no_header_rows(tmp_path):
         ("sep=;\nApp reviews\n\n", "the line 'sep=' skipped; 2 lines before the header skipped"),
         ("# from the shop\n# all of May\n", "2 lines before the header skipped"),
         ("\n\n", ""),
+        ("\n;;\n", ""),
     ],
 )
 def test_lines_before_the_header_are_skipped(tmp_path, before, said):
