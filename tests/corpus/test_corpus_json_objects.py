@@ -186,6 +186,18 @@ def test_extended_json_of_mongodb_is_plain(tmp_path):
     )  # fmt: skip
 
 
+def test_values_of_firestore_are_plain(tmp_path):
+    fields = {"text": {"stringValue": "Leaks"}, "n": {"integerValue": "2"}, "price": {"doubleValue": 2.5}}
+    fields |= {
+        "at": {"timestampValue": "2024-05-01T10:00:00Z"},
+        "ok": {"booleanValue": True},
+        "no": {"nullValue": None},
+    }
+    (document,), _ = read(tmp_path, {"documents": [{"name": "a/b", "fields": fields}]})
+    held = {"n": 2, "price": 2.5, "at": "2024-05-01T10:00:00Z", "ok": True, "no": None}
+    assert (document.text, document.metadata) == ("Leaks", {"name": "a/b", "fields": held})
+
+
 def test_binary_values_of_mongodb_are_uuids_or_left_out(tmp_path):
     uuid = {"$binary": {"base64": "AAECAwQFBgcICQoLDA0ODw==", "subType": "04"}}
     row = {
