@@ -17,6 +17,7 @@ from retriever.corpus.values import is_missing
 _MOST_BEFORE, _MOST_LABELS = 20, 3  # lines before the header; header rows behind it
 _CONTRADICTED = 3  # columns of values alone in which a row has texts
 _PROSE = 3  # words
+_ANSWERS = re.compile(r"(?:open-ended |offene )?(?:response|antwort|réponse)(?: ouverte)?", re.IGNORECASE)
 _IMPORT_ID = '{"ImportId"'
 
 
@@ -134,8 +135,11 @@ def _has_import_ids(row: Sequence[str]) -> bool:
 
 
 def _sub_headings(rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether the second row names the columns that the header leaves blank, and no row's values."""
+    """Return whether the second row names columns that the header leaves blank, or says how questions are answered."""
     header, second, *rest = rows
+    filled = [cell.strip() for cell in second if cell.strip()]
+    if filled and not second[0].strip() and all(map(_ANSWERS.fullmatch, filled)):
+        return True
     blank = [at for at, name in enumerate(header) if not name.strip() and at > 0]
     if not blank or not all(second[at].strip() for at in blank):
         return False

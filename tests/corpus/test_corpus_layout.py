@@ -36,6 +36,13 @@ LABELLED = (
 )
 
 
+@pytest.mark.parametrize("label", ["Response", "Open-Ended Response", "Antwort"])
+def test_a_row_that_says_how_questions_are_answered_is_a_header_row(tmp_path, label):
+    header = f"Respondent ID,Start Date,How satisfied are you?,What did you like?\n,,Response,{label}\n"
+    documents, _ = read(tmp_path, f"{header}11,05/13/2024,5,{LONG}\n12,05/14/2024,3,{LONG}\n")
+    assert [(row.id, row.metadata["How satisfied are you?"]) for row in documents] == [("11", 5), ("12", 3)]
+
+
 @pytest.mark.parametrize(
     ("data", "first", "said"),
     [
