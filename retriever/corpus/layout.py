@@ -87,20 +87,23 @@ def find_layout(records: Sequence[Record], *, known: Collection[str | None], raw
 def header_at(records: Sequence[Record], known: Collection[str | None]) -> int:
     """Return the number of the record that is the header: 0, but for lines of a report before it.
 
-    Those have few cells, and the header has as many as most of the rows, names that are known or a blank line before.
+    Those have few cells, and the header has as many as most of the rows, and names that are known, a blank line before
+    or, behind single cells, numbers or dates below.
     """
     begin = next((number for number, record in enumerate(records) if any(map(str.strip, record.cells))), 0)
     if not records or _names_fields(records[begin].cells, known):
         return 0
     widths = Counter(len(record.cells) for record in records[begin:])
     del widths[0], widths[1]
-    width, rows = max(widths.items(), key=lambda item: item[1], default=(0, 0))
+    width, rows = max(widths.items(), key=lambda item: item[::-1], default=(0, 0))
     for number, record in islice(enumerate(records), begin, begin + _MOST_BEFORE):
         filled = [cell.strip() for cell in record.cells if cell.strip()]
         if len(record.cells) == width and len(filled) > max(1, min(2, width - 2)) and not any(map(is_value, filled)):
             after_blank = number > 0 and not any(map(str.strip, records[number - 1].cells))
             distinct = number > begin and rows >= 2 and len({*filled}) == len(filled)
-            if distinct and (after_blank or _names_fields(record.cells, known)):
+            rest = [other.cells for other in records[number + 1 :] if len(other.cells) == width]
+            heads = len(records[begin].cells) == 1 and any(map(_only_values, zip(*rest, strict=True)))
+            if distinct and (after_blank or heads or _names_fields(record.cells, known)):
                 return number
             if len(filled) == width:
                 return 0

@@ -128,6 +128,13 @@ def test_lines_before_the_header_are_skipped(tmp_path, before, said):
     assert note == "; ".join(filter(None, [said, "'stars' read as a number"]))
 
 
+@pytest.mark.parametrize("before", ["Survey of May\nTwo answers\n", "Report,Survey\nFrom,2024-05-01\n\n"])
+def test_a_header_of_unknown_names_is_found_behind_a_report(tmp_path, before):
+    rows = f"1,2024-05-01,{LONG}\n2,2024-05-02,{LONG}\n"
+    documents, _ = read(tmp_path, f"{before}No,Taken on,How was it?\n{rows}")
+    assert [(row.text, row.metadata["No"]) for row in documents] == [(LONG, 1), (LONG, 2)]
+
+
 @pytest.mark.parametrize(
     "data",
     [
