@@ -26,7 +26,7 @@ _NAMES = {
     "erstelltam fecha",
 }
 _DATED = re.compile(
-    "date|datum|fecha|timestamp|time$|created|updated|submitted|posted|erstellt|zeitstempel|^(month|monat|mois|mes|ts)$"
+    "date|datum|fecha|timestamp|time$|created|updated|submitted|posted|published|reviewed|erstellt|zeitstempel|^(month|monat|mois|mes|ts)$"
 )
 
 

@@ -33,8 +33,8 @@ _NUMBER = {word: number for number, words in enumerate(_WORDS) for word in words
 _STAR = r"(?:stars?|sternen?|stern|étoiles?|etoiles?|estrellas?|stelle|sterren|★|⭐\ufe0f?)"
 _COUNTED = rf"(?:\d+(?:[.,]\d+)?|{'|'.join(_NUMBER)})"
 _RATING = re.compile(
-    rf"(?P<value>{_COUNTED})\s*(?P<explicit>-?\s*{_STAR}(?:\s*(?:out\s+of|of|von|sur|de|su|/)\s*{_COUNTED})?"
-    rf"|(?:out\s+of|of|von|sur|de|su)\s*{_COUNTED}(?:\s*{_STAR})?|/\s*\d+(?:\s*{_STAR})?)?",
+    rf"(?:(?:rated|bewertet\s+mit|noté)\s+)?(?P<value>{_COUNTED})\s*(?P<explicit>-?\s*{_STAR}(?:\s*(?:out\s+of|of|von|sur|de|su|/)\s*{_COUNTED})?"
+    rf"|(?:out\s+of|of|von|sur|de|su)\s*{_COUNTED}(?:\s*{_STAR})?|/\s*\d+(?:[.,]\d+)?(?:\s*{_STAR})?)?",
     re.IGNORECASE,
 )
 _DRAWN = re.compile(r"(?P<full>(?:[★⭐🌟]\ufe0f?\s?)*)(?P<empty>(?:[☆✩]\s?)*)")
@@ -73,7 +73,7 @@ _CLOCK = (
     r"(?P<hour>\d{1,2})(?P<part>[:.])(?P<minute>\d{2})(?:(?P=part)(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?"
 )
 _TIME = (
-    rf"(?:(?:\s*,?\s+(?:(?:at|um|à|a\s+las|alle)\s+)?|T|:){_CLOCK}\s*(?P<half>[ap]\.?m\.?)?(?:\s+uhr)?\s*"
+    rf"(?:(?:\s*,?\s+(?:(?:at|um|à|a\s+las|alle)\s+)?|[T:-]){_CLOCK}\s*(?P<half>[ap]\.?m\.?)?(?:\s+uhr)?\s*"
     rf"(?:{_ZONE}(?:\s+(?:\([\w\s]+\)|[A-Z]{{3,4}}))?)?)?"
 )
 _WORD = r"(?P<month>[^\W\d_]{3,10})\.?"
@@ -83,7 +83,7 @@ _FORMS = tuple(
     re.compile(form, re.IGNORECASE)
     for form in (
         rf"{_YEAR}(?P<mark>[-/.])(?P<month>\d{{1,2}})(?P=mark)(?P<day>\d{{1,2}}){_TIME}",
-        rf"{_YEAR}年\s*(?P<month>\d{{1,2}})月\s*(?P<day>\d{{1,2}})日{_TIME}",
+        rf"{_YEAR}[年년]\s*(?P<month>\d{{1,2}})[月월]\s*(?P<day>\d{{1,2}})[日일]{_TIME}",
         rf"{_LEAD}(?P<one>\d{{1,2}})(?P<mark>[-/.])\s?(?P<other>\d{{1,2}})(?P=mark)\s?(?P<year>\d{{4}}|\d{{2}}){_TIME}",
         rf"{_LEAD}{_DAY}[\s/-]*(?:de\s+|of\s+)?{_WORD},?[\s/-]*(?:de\s+|del\s+)?{_YEAR}{_TIME}",
         rf"(?P<day>\d{{1,2}})(?P<dash>[-/]){_WORD}(?P=dash)(?P<year>\d{{2}}){_TIME}",
@@ -94,7 +94,7 @@ _FORMS = tuple(
 )
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d.*)?")
 _MONTH_ALONE = re.compile(
-    rf"{_YEAR}[-/](?P<number>\d{{1,2}})|(?P<before>\d{{1,2}})[-/](?P<behind>\d{{4}})"
+    rf"{_YEAR}[-/](?P<number>\d{{1,2}})|(?P<before>\d{{1,2}})[-/.](?P<behind>\d{{4}})"
     rf"|{_WORD}(?:[\s-]+(?=\d{{4}})|-|\s?')(?P<after>\d{{2}}|\d{{4}})",
     re.IGNORECASE,
 )
