@@ -179,7 +179,7 @@ def _share_as_wide(records: Sequence[Record], known: Collection[str | None]) -> 
     if width <= 1:
         return 0.0
     exact = sum(len(row) == width for row in rows[1:])
-    nearly = sum(1 < len(row) < width or (len(row) == width + 1 and not row[-1].strip()) for row in rows[1:])
+    nearly = sum(1 < len(row) != width and not any(map(str.strip, row[width:])) for row in rows[1:])
     share = (exact + _NEARLY * nearly) / (len(rows) - 1) if len(rows) > 1 else 1.0
     return share * _UNNAMED if unnamed else share
 
