@@ -52,6 +52,12 @@ def test_a_name_is_not_enough(column, values):
     assert recognise([{column: value} for value in values]) == Columns()
 
 
+def test_a_column_that_most_rows_lack_goes_after_others_of_its_role():
+    rows = [{"comment": f"{LONG} Really.", "description": LONG}, *[{"comment": None, "description": LONG}] * 2]
+    assert recognise(rows).text == "description"
+    assert recognise([{**row, "description": ""} for row in rows]).text == "comment"
+
+
 def test_a_few_values_of_another_kind_do_no_harm():
     rows = [{"stars": 4}, {"stars": 5}, {"stars": 1}, {"stars": 2}, {"stars": "n/a"}, {"stars": None}]
     assert recognise(rows).stars == "stars"
