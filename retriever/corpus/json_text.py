@@ -95,6 +95,7 @@ class JsonText:
 
     def value(self) -> tuple[object, bool]:
         """Return the next value, and whether it has several lines; raise `ValueError` where it cannot be read."""
+        self.peek()
         value, end = self._decoded()
         line = self._line
         self._advance(end)

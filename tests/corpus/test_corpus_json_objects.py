@@ -31,6 +31,13 @@ def documents(*ids):
     return [Document(key, row["text"], {"stars": row["stars"]}) for key, row in zip(ids, ROWS, strict=True)]
 
 
+@pytest.mark.parametrize("before", ["\ufeff", "\n", "\ufeff \r\n"])
+@pytest.mark.parametrize("data", [NAMED, {"reviews": ROWS}, COLUMNS])
+def test_byte_order_marks_and_white_space_may_stand_before_the_object(tmp_path, data, before):
+    rows, _ = read(tmp_path, before + json.dumps(data))
+    assert [row.text for row in rows] == COLUMNS["text"]
+
+
 @pytest.mark.parametrize("indent", [None, 1])
 @pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
 @pytest.mark.parametrize("data", [NAMED, {"reviews": NAMED}, {"version": 3, **NAMED}])
