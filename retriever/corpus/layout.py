@@ -141,7 +141,7 @@ def _sub_headings(rows: Sequence[Sequence[str]]) -> bool:
     """Return whether the second row names columns that the header leaves blank, or says how questions are answered."""
     header, second, *rest = rows
     filled = [cell.strip() for cell in second if cell.strip()]
-    if filled and not second[0].strip() and all(map(_ANSWERS.fullmatch, filled)):
+    if 0 < len(filled) < len(second) and all(map(_ANSWERS.fullmatch, filled)):
         return True
     blank = [at for at, name in enumerate(header) if not name.strip() and at > 0]
     if not blank or not all(second[at].strip() for at in blank):
