@@ -70,10 +70,10 @@ _OFFSETS = {
 }
 _ZONE = rf"(?P<zone>(?:UTC|GMT)?[+-]\d{{1,2}}(?::?\d{{2}})?|{'|'.join(_OFFSETS)})"
 _CLOCK = (
-    r"(?P<hour>\d{1,2})(?P<part>[:.])(?P<minute>\d{2})(?:(?P=part)(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?"
+    r"(?P<hour>\d{1,2})(?P<part>[:.h])(?P<minute>\d{2})(?:(?P=part)(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?"
 )
 _TIME = (
-    rf"(?:(?:\s*,?\s+(?:(?:at|um|à|a\s+las|alle)\s+)?|[T:-]){_CLOCK}\s*(?P<half>[ap]\.?m\.?)?(?:\s+uhr)?\s*"
+    rf"(?:(?:\s*,?\s+(?:(?:at|@|um|à|a\s+las|alle)\s+)?|[T:-]){_CLOCK}\s*(?P<half>[ap]\.?m\.?)?(?:\s+uhr)?\s*"
     rf"(?:{_ZONE}(?:\s+(?:\([\w\s]+\)|[A-Z]{{3,4}}))?)?)?"
 )
 _WORD = r"(?P<month>[^\W\d_]{3,10})\.?"
