@@ -14,12 +14,13 @@ from itertools import islice
 
 from retriever.core.errors import InputError
 from retriever.corpus.encodings import LONGEST_LINE, read_lines, readable
-from retriever.corpus.layout import Record, header_at, is_value, lacks_first_name
+from retriever.corpus.layout import Record, header_at, is_drawn, is_value, lacks_first_name
 from retriever.corpus.sources import DELIMITERS, Source
 
 _DELIMITERS = (",", ";", "\t", "|")
 _AS_WIDE = 0.5  # of the rows looked at that must have as many cells as a header that another delimiter parts
 _NEARLY = 0.6  # what a row counts that lacks its last cells, or ends in a delimiter
+_UNNAMED = 0.9  # that all rows count where the header lacks a name
 _SAMPLE_LINES, _SAMPLE_SIZE = 100, 1 << 19
 _SEP = re.compile(r'\s*"?sep=(?:"?(.)"?)"?\s*', re.IGNORECASE)
 _ESCAPED = re.compile(r'(?<!\\)((?:\\\\)*)\\"')
@@ -174,14 +175,17 @@ def split_leniently(line: str, delimiter: str, width: int) -> list[str]:
 
 def _share_as_wide(records: Sequence[Record], known: Collection[str | None]) -> float:
     """Return the share of rows with as many cells as the header; 0 where the delimiter does not part that."""
+    records = [record for record in records if not is_drawn(record)]
     records = records[header_at(records, known) :]
     rows = [record.cells for record in records if record.cells] or [[]]
-    width = len(rows[0]) + lacks_first_name(records)
+    unnamed = lacks_first_name(records)
+    width = len(rows[0]) + unnamed
     if width <= 1:
         return 0.0
     exact = sum(len(row) == width for row in rows[1:])
-    nearly = sum(1 < len(row) < width or (len(row) == width + 1 and not row[-1].strip()) for row in rows[1:])
-    return (exact + _NEARLY * nearly) / (len(rows) - 1) if len(rows) > 1 else 1.0
+    nearly = sum(1 < len(row) != width and not any(map(str.strip, row[width:])) for row in rows[1:])
+    share = (exact + _NEARLY * nearly) / (len(rows) - 1) if len(rows) > 1 else 1.0
+    return share * _UNNAMED if unnamed else share
 
 
 def _escapes_quotes(lines: Sequence[str], delimiter: str) -> bool:

@@ -26,7 +26,7 @@ _NAMES = {
     "erstelltam fecha",
 }
 _DATED = re.compile(
-    "date|datum|fecha|timestamp|time$|created|updated|submitted|posted|erstelltam|^(month|monat|mois|mes)$"
+    "date|datum|fecha|timestamp|time$|created|updated|submitted|posted|published|reviewed|erstellt|zeitstempel|^(month|monat|mois|mes|ts)$"
 )
 
 
@@ -173,8 +173,8 @@ def recognise(rows: Sequence[Mapping[str, object]]) -> Columns:
     roles: dict[str, str] = {}
     for role, fits in _FITS.items():
         named = (name for known in _NAMES[role].split() for name in columns if _plain_name(name) == known)
-        free = (name for name in named if name not in roles.values() and columns[name] and fits(columns[name]))
-        roles[role] = next(free, "")
+        free = [name for name in named if name not in roles.values() and columns[name] and fits(columns[name])]
+        roles[role] = next((name for name in free if 2 * len(columns[name]) >= len(rows)), next(iter(free), ""))
     if not roles["text"]:
         prose = {name: column for name, column in columns.items() if name not in roles.values() and _is_prose(column)}
         lengths = {name: sum(len(text) for text in prose[name] if isinstance(text, str)) for name in prose}

@@ -15,6 +15,7 @@ from retriever.corpus.plain import unwrapped
 from retriever.corpus.rows import EXCERPT, Row, kind_of
 
 _BLOCK = 1 << 16
+_TYPED = re.compile(r'"(?:\$|(?:string|integer)Value")')
 _BETWEEN = re.compile(r"[\s,\ufeff\x1e]*")
 _BETWEEN_LISTS = re.compile(r"[\s,\ufeff\x1e\]]*")
 _BETWEEN_ITEMS = re.compile(r"(?:[\s,\ufeff\x1e\]]|\[(?!\s*\[\s*\[))*")  # arrays, of arrays at most
@@ -195,4 +196,4 @@ def _decoded(text: str, at: int) -> tuple[object, int]:
         raise
     except ValueError:
         value, end = _LENIENT.raw_decode(text, at)
-    return (unwrapped(value) if text.find('"$', at, end) >= 0 else value), end
+    return (unwrapped(value) if _TYPED.search(text, at, end) else value), end

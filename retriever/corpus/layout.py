@@ -4,6 +4,7 @@ Before the header there may be a line ``sep=;``, a title or other lines of a rep
 rows: the questions in full, sub-headings of questions with several columns, Qualtrics' import ids.
 """
 
+import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from retriever.corpus.values import is_missing
 _MOST_BEFORE, _MOST_LABELS = 20, 3  # lines before the header; header rows behind it
 _CONTRADICTED = 3  # columns of values alone in which a row has texts
 _PROSE = 3  # words
+_ANSWERS = re.compile(r"(?:open-ended |offene )?(?:response|antwort|réponse)(?: ouverte)?", re.IGNORECASE)
 _IMPORT_ID = '{"ImportId"'
 
 
@@ -64,7 +66,7 @@ def find_layout(records: Sequence[Record], *, known: Collection[str | None], raw
         skipped = records[at - 1].end - before
         before += skipped
         notes.append(f"{skipped} line{'s' if skipped > 1 else ''} before the header skipped")
-    filled = [record for record in records[at:] if record.cells]
+    filled = [record for record in records[at:] if any(map(str.strip, record.cells))]
     if not filled:
         return Layout(before, notes=notes)
     if not raw and lacks_first_name(filled):
@@ -85,20 +87,23 @@ def find_layout(records: Sequence[Record], *, known: Collection[str | None], raw
 def header_at(records: Sequence[Record], known: Collection[str | None]) -> int:
     """Return the number of the record that is the header: 0, but for lines of a report before it.
 
-    Those have few cells, and the header has as many as most of the rows, names that are known or a blank line before.
+    Those have few cells, and the header has as many as most of the rows, and names that are known, a blank line before
+    or, behind single cells, numbers or dates below.
     """
     begin = next((number for number, record in enumerate(records) if any(map(str.strip, record.cells))), 0)
     if not records or _names_fields(records[begin].cells, known):
         return 0
     widths = Counter(len(record.cells) for record in records[begin:])
     del widths[0], widths[1]
-    width, rows = max(widths.items(), key=lambda item: item[1], default=(0, 0))
+    width, rows = max(widths.items(), key=lambda item: item[::-1], default=(0, 0))
     for number, record in islice(enumerate(records), begin, begin + _MOST_BEFORE):
         filled = [cell.strip() for cell in record.cells if cell.strip()]
         if len(record.cells) == width and len(filled) > max(1, min(2, width - 2)) and not any(map(is_value, filled)):
             after_blank = number > 0 and not any(map(str.strip, records[number - 1].cells))
             distinct = number > begin and rows >= 2 and len({*filled}) == len(filled)
-            if distinct and (after_blank or _names_fields(record.cells, known)):
+            rest = [other.cells for other in records[number + 1 :] if len(other.cells) == width]
+            heads = len(records[begin].cells) == 1 and any(map(_only_values, zip(*rest, strict=True)))
+            if distinct and (after_blank or heads or _names_fields(record.cells, known)):
                 return number
             if len(filled) == width:
                 return 0
@@ -133,8 +138,11 @@ def _has_import_ids(row: Sequence[str]) -> bool:
 
 
 def _sub_headings(rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether the second row names the columns that the header leaves blank, and no row's values."""
+    """Return whether the second row names columns that the header leaves blank, or says how questions are answered."""
     header, second, *rest = rows
+    filled = [cell.strip() for cell in second if cell.strip()]
+    if 0 < len(filled) < len(second) and all(map(_ANSWERS.fullmatch, filled)):
+        return True
     blank = [at for at, name in enumerate(header) if not name.strip() and at > 0]
     if not blank or not all(second[at].strip() for at in blank):
         return False
@@ -163,6 +171,13 @@ def _contradicts(rows: Sequence[Sequence[str]]) -> bool:
 def _only_values(cells: Sequence[str]) -> bool:
     filled = [cell for cell in cells if cell.strip()]
     return len(filled) > 1 and all(map(is_value, filled))
+
+
+def is_drawn(record: Record) -> bool:
+    """Return whether a record is a line that parts header and rows, as Markdown and databases draw it."""
+    return any("--" in cell for cell in record.cells) and not any(
+        re.search(r"[^\s:+=|-]", cell) for cell in record.cells
+    )
 
 
 def is_value(cell: str) -> bool:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from retriever.core.errors import InputError
 from retriever.corpus.fields import FieldNames
@@ -55,7 +56,7 @@ class Parquet:
                 values: dict[str, object] = dict(zip(names, cells, strict=True))
                 for at in as_text:
                     if isinstance(cells[at], bytes):
-                        values[names[at]] = cells[at].decode("utf-8", "replace")
+                        values[names[at]] = _text(cells[at])
                 yield Row(line, values, values, sparse=True)
 
     @contextmanager
@@ -70,6 +71,12 @@ class Parquet:
             reason = str(error).partition("\n")[0].replace(str(self._source.path.resolve()), self._source.name)
             problem = f"{self._source.name} cannot be read as Parquet: {reason}."
             raise InputError(problem, hint="Copy or write it again.") from error
+
+
+def _text(held: bytes) -> str:
+    """Return bytes of UTF-8 as text; the 16 of a UUID, which are none, as it is written."""
+    text = held.decode("utf-8", "replace")
+    return str(UUID(bytes=held)) if len(held) == 16 and re.search("[\0\ufffd]", text) else text
 
 
 def _top_level(elements: list[tuple[str, int | None]]) -> Iterator[str]:

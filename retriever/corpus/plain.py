@@ -132,7 +132,7 @@ class Plain:
 
 
 def unwrapped(value: object) -> object:
-    """Return a value without the objects by which MongoDB's extended JSON tells types: ``{"$oid": "..."}``."""
+    """Return a value without the objects by which MongoDB and Firestore tell types: ``{"$oid": "..."}``."""
     if isinstance(value, list):
         return [unwrapped(item) for item in value]
     if not isinstance(value, dict):
@@ -141,7 +141,7 @@ def unwrapped(value: object) -> object:
     if len(plain) == 1:
         ((key, inner),) = plain.items()
         with suppress(ValueError, KeyError, TypeError):  # another program's, or spoiled: it stays
-            return _MONGO[key](inner)
+            return _TYPED[key](inner)
     return plain
 
 
@@ -154,11 +154,12 @@ def _mongo_bytes(value: Mapping[str, str]) -> object:
     return str(UUID(bytes=held)) if value.get("subType") in ("03", "04", "3", "4") else held
 
 
-_MONGO: dict[str, Callable[[Any], object]] = {
-    **dict.fromkeys(("$numberInt", "$numberLong"), int),
+_TYPED: dict[str, Callable[[Any], object]] = {
+    **dict.fromkeys(("$numberInt", "$numberLong", "integerValue"), int),
     **dict.fromkeys(("$numberDouble", "$numberDecimal"), float),
     **dict.fromkeys(("$oid", "$uuid", "$symbol"), lambda value: value),
-    "$undefined": lambda value: None,
+    **dict.fromkeys(("stringValue", "timestampValue", "doubleValue", "booleanValue"), lambda value: value),
+    **dict.fromkeys(("$undefined", "nullValue"), lambda value: None),
     "$date": _mongo_date,
     "$timestamp": lambda value: _mongo_date(1000 * value["t"]),
     "$binary": _mongo_bytes,

@@ -15,11 +15,12 @@ from retriever.corpus.cells import Cells
 from retriever.corpus.delimited import Delimited
 from retriever.corpus.fields import FieldNames
 from retriever.corpus.kinds import reads_back
-from retriever.corpus.layout import Record, find_layout
+from retriever.corpus.layout import Record, find_layout, is_drawn
 from retriever.corpus.rows import ReadingOptions, Row
 from retriever.corpus.survey import Interpretation, recognised, survey
 
 _MOST_BEHIND = 20  # lines of a report behind the last row
+_NO_WORDS = re.compile(r"[-+.,\d\s]*")
 _NULLS = frozenset({"NULL", r"\N"})  # of databases, in whatever column
 
 
@@ -38,13 +39,14 @@ class Table:
 
     def __init__(self, records: Cells | Delimited, file: str, fields: FieldNames, options: ReadingOptions) -> None:
         self._records, self._raw = records, options.raw
-        first = [record for record in records.first() if not _is_drawn(record)]
+        first = [record for record in records.first() if not is_drawn(record)]
         self._layout = find_layout(first, known={fields.id, fields.text}, raw=options.raw)
         names, header = self._layout.names, self._layout.header
         if header is not None:
             records.check_header(header)
         self._seen: Counter[str] = Counter()
-        rows = [record for record in first if record.line > self._layout.before][self._layout.headers :]
+        filled = [record for record in first if any(map(str.strip, record.cells))]
+        rows = [record for record in filled if record.line > self._layout.before][self._layout.headers :]
         usual = recognised(names, [dict(zip(names, row.cells, strict=False)) for row in rows], fields)
         texts = [names.index(name) for name in (usual.find_text(names), usual.find_title(names)) if name in names]
         self._texts_at = texts or [0]  # columns of which a row has something to say
@@ -95,7 +97,7 @@ class Table:
         last: Record | None = None
         behind: list[Record] = []  # records that are rows only if others follow
         read = self._records.read(self._layout.before, width)
-        for given in islice(read if self._raw else filterfalse(_is_drawn, read), self._layout.headers, None):
+        for given in islice(read if self._raw else filterfalse(is_drawn, read), self._layout.headers, None):
             record = given if given.problem else self._widened(given, last, width)
             if heading and not record.problem and _names(record.cells[:1])[0] in heading:
                 again = _names(record.cells)
@@ -105,7 +107,7 @@ class Table:
                     continue
             if order and not record.problem:
                 record = replace(record, cells=[record.cells[at] for at in order])
-            doubtful = record.problem or not any(record.cells[at].strip() for at in self._texts_at)
+            doubtful = record.problem or all(_NO_WORDS.fullmatch(record.cells[at]) for at in self._texts_at)
             if doubtful and last and not self._raw and len(behind) < _MOST_BEHIND:
                 if _is_remark(given, last, after_blank=given.line > last.end + 1):
                     behind.append(record)
@@ -153,13 +155,6 @@ def _is_remark(record: Record, last: Record, *, after_blank: bool) -> bool:
     filled, first = sum(bool(cell.strip()) for cell in record.cells), "".join(record.cells[:1]).strip()
     unlike = (after_blank and filled == 1) or _shape(first) != _shape(last.cells[0])
     return bool(first) and filled in (1, 2) and len(last.cells) > 1 and unlike
-
-
-def _is_drawn(record: Record) -> bool:
-    """Return whether a record is a line that parts header and rows, as Markdown and databases draw it."""
-    return any("--" in cell for cell in record.cells) and not any(
-        re.search(r"[^\s:+=|-]", cell) for cell in record.cells
-    )
 
 
 def _shape(cell: str) -> str:

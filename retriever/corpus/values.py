@@ -33,8 +33,8 @@ _NUMBER = {word: number for number, words in enumerate(_WORDS) for word in words
 _STAR = r"(?:stars?|sternen?|stern|étoiles?|etoiles?|estrellas?|stelle|sterren|★|⭐\ufe0f?)"
 _COUNTED = rf"(?:\d+(?:[.,]\d+)?|{'|'.join(_NUMBER)})"
 _RATING = re.compile(
-    rf"(?P<value>{_COUNTED})\s*(?P<explicit>-?\s*{_STAR}(?:\s*(?:out\s+of|of|von|sur|de|su|/)\s*{_COUNTED})?"
-    rf"|(?:out\s+of|of|von|sur|de|su)\s*{_COUNTED}(?:\s*{_STAR})?|/\s*\d+(?:\s*{_STAR})?)?",
+    rf"(?:(?:rated|bewertet\s+mit|noté)\s+)?(?P<value>{_COUNTED})\s*(?P<explicit>-?\s*{_STAR}(?:\s*(?:out\s+of|of|von|sur|de|su|/)\s*{_COUNTED})?"
+    rf"|(?:out\s+of|of|von|sur|de|su)\s*{_COUNTED}(?:\s*{_STAR})?|/\s*\d+(?:[.,]\d+)?(?:\s*{_STAR})?)?",
     re.IGNORECASE,
 )
 _DRAWN = re.compile(r"(?P<full>(?:[★⭐🌟]\ufe0f?\s?)*)(?P<empty>(?:[☆✩]\s?)*)")
@@ -60,17 +60,21 @@ _MONTHS = (
 )
 _MONTH = {name: number for number, names in enumerate(_MONTHS, start=1) for name in names.split()}
 _LEAD = (
-    r"(?:(?:reviewed|posted|rezension|bewertet|geschrieben)\b.{0,60}?\b(?:on|vom|am)\s+)?(?:[^\W\d_]{2,10}\.?,?\s+)?"
+    r"(?:(?:reviewed|posted|rezension|bewertet|geschrieben|commenté|avis|reseña\w*|calificado|recensi\w+)\b.{0,60}?"
+    r"\b(?:on|vom|am|le|el|il)\s+)?(?:[^\W\d_]{2,10}\.?,?\s+)?"
 )
 _OFFSETS = {
     **dict.fromkeys(("z", "ut", "utc", "gmt"), "Z"),
     **{"est": "-05:00", "edt": "-04:00", "cst": "-06:00", "cdt": "-05:00", "mst": "-07:00", "mdt": "-06:00"},
     **{"pst": "-08:00", "pdt": "-07:00", "cet": "+01:00", "cest": "+02:00"},
 }
-_ZONE = rf"(?P<zone>(?:UTC|GMT)?[+-]\d{{2}}:?\d{{2}}|{'|'.join(_OFFSETS)})"
-_CLOCK = r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?"
+_ZONE = rf"(?P<zone>(?:UTC|GMT)?[+-]\d{{1,2}}(?::?\d{{2}})?|{'|'.join(_OFFSETS)})"
+_CLOCK = (
+    r"(?P<hour>\d{1,2})(?P<part>[:.h])(?P<minute>\d{2})(?:(?P=part)(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?"
+)
 _TIME = (
-    rf"(?:(?:\s*,?\s+(?:at\s+|um\s+)?|T|:){_CLOCK}\s*(?P<half>[ap]\.?m\.?)?(?:\s+uhr)?\s*{_ZONE}?(?:\s+\([\w\s]+\))?)?"
+    rf"(?:(?:\s*,?\s+(?:(?:at|@|um|à|a\s+las|alle)\s+)?|[T:-]){_CLOCK}\s*(?P<half>[ap]\.?m\.?)?(?:\s+uhr)?\s*"
+    rf"(?:{_ZONE}(?:\s+(?:\([\w\s]+\)|[A-Z]{{3,4}}))?)?)?"
 )
 _WORD = r"(?P<month>[^\W\d_]{3,10})\.?"
 _DAY = r"(?P<day>\d{1,2})(?:\.|st|nd|rd|th|er|º)?"
@@ -79,17 +83,18 @@ _FORMS = tuple(
     re.compile(form, re.IGNORECASE)
     for form in (
         rf"{_YEAR}(?P<mark>[-/.])(?P<month>\d{{1,2}})(?P=mark)(?P<day>\d{{1,2}}){_TIME}",
-        rf"{_YEAR}年\s*(?P<month>\d{{1,2}})月\s*(?P<day>\d{{1,2}})日{_TIME}",
+        rf"{_YEAR}[年년]\s*(?P<month>\d{{1,2}})[月월]\s*(?P<day>\d{{1,2}})[日일]{_TIME}",
         rf"{_LEAD}(?P<one>\d{{1,2}})(?P<mark>[-/.])\s?(?P<other>\d{{1,2}})(?P=mark)\s?(?P<year>\d{{4}}|\d{{2}}){_TIME}",
         rf"{_LEAD}{_DAY}[\s/-]*(?:de\s+|of\s+)?{_WORD},?[\s/-]*(?:de\s+|del\s+)?{_YEAR}{_TIME}",
-        rf"(?P<day>\d{{1,2}})-{_WORD}-(?P<year>\d{{2}}){_TIME}",
+        rf"(?P<day>\d{{1,2}})(?P<dash>[-/]){_WORD}(?P=dash)(?P<year>\d{{2}}){_TIME}",
         rf"{_LEAD}{_WORD}\s*{_DAY},?\s+{_YEAR}{_TIME}",
+        rf"(?P<month>\d{{1,2}}) (?P<day>\d{{1,2}}), {_YEAR}{_TIME}",  # of Amazon's old data sets
         rf"{_LEAD}{_WORD}\s+{_DAY}\s+{_CLOCK}(?:\s+{_ZONE})?\s+{_YEAR}",  # of C's ctime, and of Twitter
     )
 )
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d.*)?")
 _MONTH_ALONE = re.compile(
-    rf"{_YEAR}[-/](?P<number>\d{{2}})|(?P<before>\d{{1,2}})[-/](?P<behind>\d{{4}})"
+    rf"{_YEAR}[-/](?P<number>\d{{1,2}})|(?P<before>\d{{1,2}})[-/.](?P<behind>\d{{4}})"
     rf"|{_WORD}(?:[\s-]+(?=\d{{4}})|-|\s?')(?P<after>\d{{2}}|\d{{4}})",
     re.IGNORECASE,
 )
@@ -98,9 +103,10 @@ _QUARTER = re.compile(
 )
 _SINCE_1970 = re.compile(r"/Date\((?P<number>-?\d{1,15})(?:[+-]\d{4})?\)/")
 _COMPACT = re.compile(r"(\d{4})(\d{2})(?:(\d{2})(?:T?(\d{2})(\d{2})(\d{2})Z?)?)?")
-_MISSING = frozenset({"null", "\\n", "n/a", "#n/a", "nan", "<na>", "-"})
+_MISSING = frozenset({"null", "(null)", "\\n", "n/a", "#n/a", "nan", "<na>", "-"})
 _MISSING_NUMBERS = _MISSING | {
-    *"-- na none nat inf -inf infinity -infinity #div/0! #value! #ref! #num! #null! #name?".split(),
+    *"-- na n.a. k.a. none nat inf -inf infinity -infinity #div/0! #value! #ref! #num! #null! #name?".split(),
+    *"#nv #wert! #bezug! #zahl! #n/d #valeur! #nombre!".split(),
     *("0000-00-00", "0000-00-00 00:00:00"),  # of MySQL
 }
 
@@ -254,10 +260,11 @@ def _time(parts: dict[str, str | None]) -> str | None:
         hour = hour % 12 + (12 if half[0] in "pP" else 0)
     if hour > 23 or minute > 59 or second > 59:
         return None
-    zone = re.sub(r"^(?:utc|gmt)(?=[+-])", "", (parts["zone"] or "").lower())
-    zone = _OFFSETS.get(zone) or (f"{zone[:3]}:{zone[3:]}" if len(zone) == 5 else zone)
+    zone = (parts["zone"] or "").lower()
+    if offset := re.search(r"([+-])(\d{1,2}?):?(\d{2})?$", zone):
+        zone = f"{offset[1]}{int(offset[2]):02}:{offset[3] or '00'}"
     fraction = f".{parts['fraction']}" if parts["fraction"] else ""
-    return f"T{hour:02}:{minute:02}:{second:02}{fraction}{zone}"
+    return f"T{hour:02}:{minute:02}:{second:02}{fraction}{_OFFSETS.get(zone, zone)}"
 
 
 def number_date(number: float | str, *, days: bool = False) -> str | None:

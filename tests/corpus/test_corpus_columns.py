@@ -52,6 +52,12 @@ def test_a_name_is_not_enough(column, values):
     assert recognise([{column: value} for value in values]) == Columns()
 
 
+def test_a_column_that_most_rows_lack_goes_after_others_of_its_role():
+    rows = [{"comment": f"{LONG} Really.", "description": LONG}, *[{"comment": None, "description": LONG}] * 2]
+    assert recognise(rows).text == "description"
+    assert recognise([{**row, "description": ""} for row in rows]).text == "comment"
+
+
 def test_a_few_values_of_another_kind_do_no_harm():
     rows = [{"stars": 4}, {"stars": 5}, {"stars": 1}, {"stars": 2}, {"stars": "n/a"}, {"stars": None}]
     assert recognise(rows).stars == "stars"
@@ -104,6 +110,7 @@ def test_the_order_of_day_and_month_is_left_to_the_column():
         (4, 4, False), (4.5, 4.5, False), (4.0, 4, False), ("4", 4, False), (" 4.5 ", 4.5, False), ("3/5", 3, False),
         ("4 out of 5 stars", 4, True), ("5 Stars", 5, True), ("★★★★☆", 4, True), ("⭐⭐⭐", 3, True),
         ("☆☆☆☆☆", 0, True), ("4,0 von 5 Sternen", 4, True), ("4-star", 4, True), ("4 étoiles sur 5", 4, True),
+        ("Rated 4 out of 5", 4, True), ("Bewertet mit 4 von 5 Sternen", 4, True), ("4.0/5.0", 4, False),
         ("4,5", 4.5, False), ("vier Sterne", 4, False), ("five stars", 5, False), ("two", 2, False),
         (wide(4), 4, False), (0, 0, False), (11, None, False), (-1, None, False), (True, None, False),
         ("good", None, False), ("4 people", None, False), (None, None, False), ([4], None, False), ("", None, False),

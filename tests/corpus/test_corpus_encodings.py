@@ -136,6 +136,8 @@ def test_encodings_that_no_file_has_end_in_words(tmp_path, name):
         ("pros; cons\ngood, bad\nfine\n", ",", ","),  # the rows do not agree
         ("id,text;note\n1,a;b\n2,c;d\n", ",", ","),  # both agree: the file's name says
         ('id;text\n1;"a\n;;;\nb"\n2;c\n', ",", ";"),
+        ("id;text\n1,0;a\n2,0;b\n3,0;c\n", ",", ";"),  # no table with a number before each row
+        ("id;text\n1;a;;;\n2;b;;;\n", ",", ";"),
         ("", ",", ","),
         ("\n\n", ",", ","),
     ],

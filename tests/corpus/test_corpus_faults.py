@@ -191,7 +191,14 @@ def test_lines_in_quotes_stay_one_text(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "end", ["Total: 2 rows\n", "\n(2 rows affected)\n", "Made by the shop,,\nAll rights reserved\n", "\nEND,,\n"]
+    "end",
+    [
+        "Total: 2 rows\n",
+        "\n(2 rows affected)\n",
+        "Made by the shop,,\nAll rights reserved\n",
+        "\nEND,,\n",
+        "\nTotal,2,\n",
+    ],
 )
 def test_lines_of_a_report_behind_the_rows_are_skipped(tmp_path, end):
     rows, note = read(tmp_path, f"id,text,stars\n1,Leaks,1\n2,Pours well,5\n{end}")
@@ -241,9 +248,14 @@ def test_a_text_that_says_there_is_none_is_empty(tmp_path, word):
     assert (bad.line, bad.reason) == (3, f"the text in 'text' is empty: {word!r} stands for a missing value")
 
 
+def test_a_null_in_brackets_leaves_numbers_dates_and_truth_values_what_they_are(tmp_path):
+    rows, _ = read(tmp_path, "id,text,n,ok,at\n1,Leaks,(null),TRUE,(null)\n2,Fine,3,(null),2024-05-01 10:00\n")
+    assert [row.metadata for row in rows] == [{"ok": True}, {"n": 3, "at": "2024-05-01T10:00"}]
+
+
 def test_errors_of_spreadsheets_are_missing_numbers(tmp_path):
-    rows, _ = read(tmp_path, "id,text,n\n1,Leaks,#DIV/0!\n2,Fine,3\n3,Pours,#VALUE!\n")
-    assert [row.metadata for row in rows] == [{}, {"n": 3}, {}]
+    rows, _ = read(tmp_path, "id,text,n\n1,Leaks,#DIV/0!\n2,Fine,3\n3,Pours,#VALUE!\n4,Drips,#NV\n")
+    assert [row.metadata for row in rows] == [{}, {"n": 3}, {}, {}]
 
 
 def test_numbers_of_json_are_null_where_a_word_says_so(tmp_path):
@@ -271,11 +283,12 @@ def test_a_name_or_a_question_above_a_column_of_texts_is_its_header(tmp_path, he
     "data",
     [
         "| id | text | stars |\n|:---|------|------:|\n| 1 | Leaks | 2 |\n| 2 | Pours well | 5 |\n",
+        "+--+--+--+\n| id | text | stars |\n+--+--+--+\n| 1 | Leaks | 2 |\n| 2 | Pours well | 5 |\n+--+--+--+\n",
         " id | text | stars \n----+------+-------\n  1 | Leaks | 2\n  2 | Pours well | 5\n(2 rows)\n",
     ],
-    ids=["Markdown", "psql"],
+    ids=["Markdown", "mysql", "psql"],
 )
-def test_a_drawn_line_below_the_header_is_no_row(tmp_path, data):
+def test_a_drawn_line_is_no_row(tmp_path, data):
     rows, _ = read(tmp_path, data)
     assert rows == [Document("1", "Leaks", {"stars": 2}), Document("2", "Pours well", {"stars": 5})]
 

@@ -31,6 +31,13 @@ def documents(*ids):
     return [Document(key, row["text"], {"stars": row["stars"]}) for key, row in zip(ids, ROWS, strict=True)]
 
 
+@pytest.mark.parametrize("before", ["\ufeff", "\n", "\ufeff \r\n"])
+@pytest.mark.parametrize("data", [NAMED, {"reviews": ROWS}, COLUMNS])
+def test_byte_order_marks_and_white_space_may_stand_before_the_object(tmp_path, data, before):
+    rows, _ = read(tmp_path, before + json.dumps(data))
+    assert [row.text for row in rows] == COLUMNS["text"]
+
+
 @pytest.mark.parametrize("indent", [None, 1])
 @pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
 @pytest.mark.parametrize("data", [NAMED, {"reviews": NAMED}, {"version": 3, **NAMED}])
@@ -184,6 +191,18 @@ def test_extended_json_of_mongodb_is_plain(tmp_path):
         {"n": 2, "big": 9007199254740993, "price": 2.5, "at": "2024-05-31T10:06:40Z", "none": None, "$odd": {"$x": 1},
          "seen": ["2024-05-01T10:00:00Z"]},
     )  # fmt: skip
+
+
+def test_values_of_firestore_are_plain(tmp_path):
+    fields = {"text": {"stringValue": "Leaks"}, "n": {"integerValue": "2"}, "price": {"doubleValue": 2.5}}
+    fields |= {
+        "at": {"timestampValue": "2024-05-01T10:00:00Z"},
+        "ok": {"booleanValue": True},
+        "no": {"nullValue": None},
+    }
+    (document,), _ = read(tmp_path, {"documents": [{"name": "a/b", "fields": fields}]})
+    held = {"n": 2, "price": 2.5, "at": "2024-05-01T10:00:00Z", "ok": True, "no": None}
+    assert (document.text, document.metadata) == ("Leaks", {"name": "a/b", "fields": held})
 
 
 def test_binary_values_of_mongodb_are_uuids_or_left_out(tmp_path):

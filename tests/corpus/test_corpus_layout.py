@@ -36,6 +36,13 @@ LABELLED = (
 )
 
 
+@pytest.mark.parametrize("label", ["Response", "Open-Ended Response", "Antwort"])
+def test_a_row_that_says_how_questions_are_answered_is_a_header_row(tmp_path, label):
+    header = f"Respondent ID,Start Date,How satisfied are you?,What did you like?\n,,Response,{label}\n"
+    documents, _ = read(tmp_path, f"{header}11,05/13/2024,5,{LONG}\n12,05/14/2024,3,{LONG}\n")
+    assert [(row.id, row.metadata["How satisfied are you?"]) for row in documents] == [("11", 5), ("12", 3)]
+
+
 @pytest.mark.parametrize(
     ("data", "first", "said"),
     [
@@ -111,6 +118,7 @@ def test_raw_skips_no_header_rows(tmp_path):
         ("sep=;\nApp reviews\n\n", "the line 'sep=' skipped; 2 lines before the header skipped"),
         ("# from the shop\n# all of May\n", "2 lines before the header skipped"),
         ("\n\n", ""),
+        ("\n;;\n", ""),
     ],
 )
 def test_lines_before_the_header_are_skipped(tmp_path, before, said):
@@ -118,6 +126,13 @@ def test_lines_before_the_header_are_skipped(tmp_path, before, said):
     assert documents == [Document("1", "good phone", {"stars": 5}), Document("2", "bad phone", {"stars": 1})]
     assert [document.line for document in documents] == [2 + before.count("\n"), 3 + before.count("\n")]
     assert note == "; ".join(filter(None, [said, "'stars' read as a number"]))
+
+
+@pytest.mark.parametrize("before", ["Survey of May\nTwo answers\n", "Report,Survey\nFrom,2024-05-01\n\n"])
+def test_a_header_of_unknown_names_is_found_behind_a_report(tmp_path, before):
+    rows = f"1,2024-05-01,{LONG}\n2,2024-05-02,{LONG}\n"
+    documents, _ = read(tmp_path, f"{before}No,Taken on,How was it?\n{rows}")
+    assert [(row.text, row.metadata["No"]) for row in documents] == [(LONG, 1), (LONG, 2)]
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,13 @@ def test_what_json_cannot_hold_becomes_null_and_is_reported(tmp_path):
     assert notes == ["'x': numbers that are too large are null"]
 
 
+def test_ids_of_parquet_may_be_bytes_of_text_or_of_a_uuid(tmp_path):
+    key = uuid.UUID("0b9d1d1a-7f3e-4c55-9c1b-6f1de2a0c4d7")
+    parquet.write_table(pa.table({"id": [b"sixteen letters!", key.bytes], "text": ["a", "b"]}), tmp_path / "a.parquet")
+    rows, _ = read(tmp_path / "a.parquet")
+    assert [row.id for row in rows] == ["sixteen letters!", str(key)]
+
+
 def test_parquet_keeps_rows_whatever_a_column_holds(tmp_path):
     table = pa.table(
         {
