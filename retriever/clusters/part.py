@@ -153,8 +153,9 @@ class Clusterings:
         """Return the names of the groups of each document by its id, for every saved clustering of a question.
 
         Documents are placed as by `get`, and one that fits no group is left out. Where a document may have several, in
-        an index of sentences too, its groups are a list. What `get` refuses, made with another encoder, of a filter by
-        answers that nobody gives any more, or waiting for an encoder that cannot be asked, is as it was saved and changed: later documents have no group.
+        an index of sentences too, its groups are a list. What `get` refuses is as it was saved and changed, and later
+        documents have no group: made with another encoder, of a filter by answers that nobody gives any more, or
+        waiting for an encoder that cannot be asked.
         """
         from retriever.clusters.saved import as_saved
 

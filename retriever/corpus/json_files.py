@@ -45,7 +45,7 @@ class JsonFile:
         self._shape: Shape | None = None
         self._is_readable = True
         self._before = head.index("[") + 1 if _ARRAY_OF_LISTS.match(head) else 0  # characters, to the first list
-        self.has_lists = not raw and bool(self._before or _are_lists([line.strip() for line in head.splitlines()]))
+        self.has_lists = not raw and bool(self._before or _are_lists([line.strip() for line in head.split("\n")]))
         by_lines = source.suffix != ".json"
         if not head.lstrip("\ufeff \t\r\n").startswith("["):
             self._look(by_lines, raw)
