@@ -5,18 +5,14 @@ values are compared with, it is all of it.
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-
-from retriever.core.types import JSON
 
 HOW_WRITTEN = "'2024', '2024-05', '2024-05-31', '2024-05-31T12:00' or '2024-05-31T12:00+02:00'"
 """The forms of a date, for messages."""
 
 _ISO = re.compile(r"\d{4}(?:-\d\d(?:-\d\d(?:[T ]\d\d:\d\d[0-9:.Z+-]*)?)?)?", re.ASCII)
 _YEAR, _MONTH, _DAY = 4, 7, 10  # characters
-_MOST_PERIODS = 24  # that values are counted in, as long as there are longer ones
 _BEGINNING = {_YEAR: "-01-01", _MONTH: "-01"}
 
 
@@ -56,23 +52,6 @@ def span_of(value: str | float | None) -> Span | None:
     text = str(value).strip()
     first = None if isinstance(value, float) else moment_of(text)
     return None if first is None else Span(first, _end(first, len(text)))
-
-
-def as_periods(values: Sequence[JSON]) -> list[JSON]:
-    """Return values with the dates among them as days, else as months, else as years, so that there are at most 24.
-
-    A date that was written as a month or a year is never a shorter period; what is no date stays as it is.
-
-    >>> as_periods(["2024-05-31T12:00", "2024-06-01T00:30:00+02:00", "2024-06", None])
-    ['2024-05-31', '2024-05-31', '2024-06', None]
-    """
-    days = [None if (moment := moment_of(value)) is None else moment.date().isoformat() for value in values]
-    written = [day and day[: len(str(value))] for day, value in zip(days, values, strict=True)]
-    for characters in (_DAY, _MONTH, _YEAR):
-        cut = [day and day[:characters] for day in written]
-        if len({*cut} - {None}) <= _MOST_PERIODS:
-            break
-    return [value if day is None else day for day, value in zip(cut, values, strict=True)]
 
 
 def _end(first: datetime, characters: int) -> datetime:

@@ -1,15 +1,17 @@
 """Days as months, quarters and years: what a day is part of, and every part from the first to the last."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, get_args
 
 from retriever.core.errors import UsageError
+from retriever.core.moments import moment_of
+from retriever.core.types import JSON
 
 Period = Literal["month", "quarter", "year"]
 PERIODS: tuple[Period, ...] = get_args(Period)
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 MOST_SHOWN = 24
-"""Periods that a chart has room for."""
+"""Periods that a chart has room for, and that dates are counted in."""
 
 
 def period_of(day: str, unit: Period) -> str:
@@ -33,6 +35,24 @@ def fitting(days: Iterable[str]) -> Period:
     known = sorted(days)
     span = _month(known[-1]) - _month(known[0]) + 1 if known else 0
     return next((unit for unit in PERIODS if span <= MOST_SHOWN * _MONTHS[unit]), "year")
+
+
+def as_periods(values: Sequence[JSON]) -> list[JSON]:
+    """Return values with the dates among them as days, else months, else years, so that at most `MOST_SHOWN` differ.
+
+    There are no quarters, since filters do not take them. A date that was written as a month or a year is never a
+    shorter period; what is no date stays as it is.
+
+    >>> as_periods(["2024-05-31T12:00", "2024-06-01T00:30:00+02:00", "2024-06", None])
+    ['2024-05-31', '2024-05-31', '2024-06', None]
+    """
+    days = [None if (moment := moment_of(value)) is None else moment.date().isoformat() for value in values]
+    written = [day and day[: len(str(value))] for day, value in zip(days, values, strict=True)]
+    cut = written
+    for unit in PERIODS:
+        if len({*cut} - {None}) > MOST_SHOWN and unit != "quarter":
+            cut = [day and period_of(day, unit) for day in written]
+    return [value if day is None else day for day, value in zip(cut, values, strict=True)]
 
 
 def period_unit(name: str) -> Period:

@@ -45,9 +45,10 @@ class JsonFile:
         self._shape: Shape | None = None
         self._is_readable = True
         self._before = head.index("[") + 1 if _ARRAY_OF_LISTS.match(head) else 0  # characters, to the first list
-        self.has_lists = not raw and bool(self._before or _are_lists([line.strip() for line in head.split("\n")]))
+        is_array = head.lstrip("\ufeff \t\r\n").startswith("[")
+        self.has_lists = is_array and not raw and (self._before > 0 or _are_lists(head))
         by_lines = source.suffix != ".json"
-        if not head.lstrip("\ufeff \t\r\n").startswith("["):
+        if not is_array:
             self._look(by_lines, raw)
         if by_lines and not self.has_lists and not self._lines and self._shape is None:
             self.notes.append("read as one JSON value after the other, not by lines")
@@ -98,8 +99,8 @@ class JsonFile:
         return row if whole is text or row.values is None else replace(row, values=json.loads(whole))
 
 
-def _are_lists(lines: Sequence[str]) -> bool:
-    """Return whether lines are a list of cells each, as far as can be seen."""
-    first, *rest = [line for line in lines if line][:_LINES] or [""]
+def _are_lists(head: str) -> bool:
+    """Return whether the lines of a text that begins as a list are a list of cells each, as far as can be seen."""
+    first, *rest = [line for line in map(str.strip, head.split("\n")) if line][:_LINES]
     is_list = re.fullmatch(r"\ufeff?\[\s*[^\s{\[].*\]", first) is not None
-    return is_list and rest[:1] != [] and rest[0].startswith("[") and not any(line.startswith("{") for line in rest)
+    return is_list and bool(rest) and rest[0].startswith("[") and not any(line.startswith("{") for line in rest)

@@ -81,8 +81,7 @@ def read_documents(
         raise InputError("No file was given.", hint=FORMATS)
     for file in files:
         file.require_good_row()
-    counts = [file.interpretation.count for file in files]
-    count = None if options.raw else sum(filter(None, counts))
+    count = None if options.raw else sum(file.interpretation.count for file in files)
     return Reading(_documents(files, Converter(options)), [file.notes for file in files], count)
 
 

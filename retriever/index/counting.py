@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from retriever.core.errors import UsageError
 from retriever.core.fields import names_of, values_by_name
-from retriever.core.moments import as_periods
+from retriever.core.periods import as_periods
 from retriever.core.types import JSON, Document
 from retriever.index.filtering import request_filter
 from retriever.index.opened import HasOpened, opened
